@@ -1,0 +1,194 @@
+package elfcore
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Core is one core. It does not change after New and is safe for concurrent
+// use.
+type Core struct {
+	Arch  *Arch
+	Class elf.Class
+	// ByteOrder is that of the dead process, in notes and in memory.
+	ByteOrder binary.ByteOrder
+	// Size is the number of bytes there are of the uncompressed core.
+	Size int64
+	// Compression names what the file was packed with, empty for nothing.
+	Compression string
+
+	// Segments are the PT_LOAD segments by address. They do not overlap.
+	Segments []Segment
+	// Mappings are the entries of NT_FILE by address: what was mapped from
+	// files. HasMappings tells whether the core has that note at all.
+	Mappings    []Mapping
+	HasMappings bool
+	// Threads are the LWPs in the order of their NT_PRSTATUS notes.
+	Threads []Thread
+	// NotesCut tells that notes are missing because the core is cut, so that
+	// there may have been more threads.
+	NotesCut bool
+
+	// Process is NT_PRPSINFO, nil without that note.
+	Process *Process
+	// Signal is why the process was dumped, nil where the core does not say.
+	Signal *Signal
+	// Auxv is the auxiliary vector by type (AT_… of linux/auxvec.h), empty
+	// without NT_AUXV.
+	Auxv map[uint64]uint64
+	// Producer is who wrote the core.
+	Producer Producer
+	// Kernel is the version of the kernel that the process ran on, from the
+	// note in the vDSO; empty where that is not in the core.
+	Kernel string
+
+	// MissingBytes is how much the program headers promise beyond the end of
+	// the file: more than zero for a core that was cut.
+	MissingBytes int64
+	// Warnings are what was odd, in the order of the file.
+	Warnings []Warning
+
+	file   *cachedFile
+	closer io.Closer
+	// signalThread is the index of the thread that Signal belongs to.
+	signalThread int
+}
+
+// Warning is something odd about a core that did not keep it from being read.
+type Warning struct {
+	// Offset is where in the core.
+	Offset int64
+	// Text says what, and what follows from it.
+	Text string
+}
+
+// Segment is one PT_LOAD program header.
+type Segment struct {
+	Range
+	// Offset is where its bytes start in the core; FileSize is how many of
+	// them the core holds, counted from Start, less than Len where the rest
+	// was not dumped.
+	Offset   int64
+	FileSize uint64
+	Flags    elf.ProgFlag
+	// Index counts program headers from 0.
+	Index int
+}
+
+// Readable, Writable and Executable tell the protection of the memory.
+func (s *Segment) Readable() bool   { return s.Flags&elf.PF_R != 0 }
+func (s *Segment) Writable() bool   { return s.Flags&elf.PF_W != 0 }
+func (s *Segment) Executable() bool { return s.Flags&elf.PF_X != 0 }
+
+// FormatError says what of a file is not as a core must be.
+type FormatError struct {
+	// Offset is where in the file, in bytes.
+	Offset int64
+	// What says what is wrong there and what to do next.
+	What string
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("at offset %#x: %s", e.Offset, e.What)
+}
+
+// Option changes how a core is read.
+type Option func(*options)
+
+type options struct {
+	compression string
+	closer      io.Closer
+}
+
+// New reads a core of size bytes. The core keeps r and reads from it whenever
+// it needs memory; r must not change.
+//
+// The error is a *FormatError for a file that is no core of a Linux process.
+// A core that is cut is no error: what is there is used, and MissingBytes and
+// NotesCut say what is not.
+func New(r io.ReaderAt, size int64, opts ...Option) (*Core, error) {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	c := &Core{
+		Size:        size,
+		Compression: o.compression,
+		Auxv:        make(map[uint64]uint64),
+		file:        newCachedFile(r, size),
+		closer:      o.closer,
+	}
+	h, err := readHeader(c.file)
+	if err != nil {
+		return nil, err
+	}
+	c.Class, c.ByteOrder = h.class, h.order
+	c.Arch = archOf(h.machine, h.class, h.order)
+	c.Warnings = append(c.Warnings, h.warnings...)
+
+	programs, err := readProgramHeaders(c.file, h)
+	if err != nil {
+		return nil, err
+	}
+	c.Warnings = append(c.Warnings, programs.warnings...)
+	c.MissingBytes = programs.missing
+	c.Segments = c.sortSegments(programs.loads)
+	notes, err := c.readNotes(programs.notes)
+	if err != nil {
+		return nil, err
+	}
+	if !c.Arch.Known() {
+		c.warn(18, "the layout of a thread's registers is not known for %s: its threads cannot be listed", c.Arch.Name)
+	}
+	c.Kernel = c.kernelVersion()
+	c.Producer = c.producer(h, notes)
+	c.settleSignal()
+	return c, nil
+}
+
+// Close releases the file that Open opened and any unpacked copy of it.
+func (c *Core) Close() error {
+	if c.closer == nil {
+		return nil
+	}
+	return c.closer.Close()
+}
+
+// Truncated tells whether the core ends before its program headers say so.
+func (c *Core) Truncated() bool { return c.MissingBytes > 0 }
+
+// CrashThread is the thread that died: the one whose signal ended the process.
+// It is nil where the core does not say, as in a dump of a living process.
+func (c *Core) CrashThread() *Thread {
+	if c.Signal == nil || c.signalThread >= len(c.Threads) {
+		return nil
+	}
+	return &c.Threads[c.signalThread]
+}
+
+// Thread finds a thread by its kernel id, nil for none. Of several with one id,
+// which only a damaged core has, it is the first.
+func (c *Core) Thread(tid int) *Thread {
+	for i := range c.Threads {
+		if c.Threads[i].TID == tid {
+			return &c.Threads[i]
+		}
+	}
+	return nil
+}
+
+// maxWarnings bounds what a hostile core can make us say.
+const maxWarnings = 64
+
+// warn adds a warning about the bytes at a file offset.
+func (c *Core) warn(offset int64, format string, args ...any) {
+	if len(c.Warnings) == maxWarnings {
+		c.Warnings = append(c.Warnings, Warning{Offset: offset, Text: "more is odd about this core; only the first warnings are kept"})
+	}
+	if len(c.Warnings) > maxWarnings {
+		return
+	}
+	c.Warnings = append(c.Warnings, Warning{Offset: offset, Text: fmt.Sprintf(format, args...)})
+}

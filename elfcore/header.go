@@ -1,0 +1,158 @@
+package elfcore
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+)
+
+// header is the ELF header (https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html)
+// as far as a core uses it.
+type header struct {
+	class   elf.Class
+	order   binary.ByteOrder
+	osabi   elf.OSABI
+	machine elf.Machine
+
+	phoff              uint64
+	phentsize          int
+	phnum              uint64
+	shoff              uint64
+	shentsize, shnum   int
+	phnumFromSection   bool // e_phnum was PN_XNUM and section 0 gave the number
+	phnumIsUnreachable bool // e_phnum was PN_XNUM and section 0 is cut off
+	warnings           []Warning
+}
+
+// pnXNUM is PN_XNUM of linux/elf.h: the number of program headers is in
+// sh_info of section 0.
+const pnXNUM = 0xffff
+
+// Sizes of the program header and the section header, by class.
+func phdrSize(class elf.Class) int {
+	if class == elf.ELFCLASS32 {
+		return 32
+	}
+	return 56
+}
+
+func shdrSize(class elf.Class) int {
+	if class == elf.ELFCLASS32 {
+		return 40
+	}
+	return 64
+}
+
+func readHeader(f *cachedFile) (*header, error) {
+	b := make([]byte, 64)
+	n, err := f.readSome(b, 0)
+	if err != nil {
+		return nil, err
+	}
+	b = b[:n]
+	if err := checkMagic(b, f.size); err != nil {
+		return nil, err
+	}
+	h := &header{class: elf.Class(b[elf.EI_CLASS]), osabi: elf.OSABI(b[elf.EI_OSABI])}
+	switch elf.Data(b[elf.EI_DATA]) {
+	case elf.ELFDATA2LSB:
+		h.order = binary.LittleEndian
+	case elf.ELFDATA2MSB:
+		h.order = binary.BigEndian
+	default:
+		return nil, &FormatError{Offset: elf.EI_DATA, What: fmt.Sprintf("an ELF file with byte order %d, which is neither little (1) nor big (2)", b[elf.EI_DATA])}
+	}
+	var need int
+	switch h.class {
+	case elf.ELFCLASS32:
+		need = 52 // sizeof(Elf32_Ehdr)
+	case elf.ELFCLASS64:
+		need = 64 // sizeof(Elf64_Ehdr)
+	default:
+		return nil, &FormatError{Offset: elf.EI_CLASS, What: fmt.Sprintf("an ELF file of class %d, which is neither 32-bit (1) nor 64-bit (2)", b[elf.EI_CLASS])}
+	}
+	if len(b) < need {
+		return nil, &FormatError{Offset: int64(len(b)), What: fmt.Sprintf("the file ends inside its ELF header, after %d of %d bytes: nothing of this core was kept", len(b), need)}
+	}
+	typ := elf.Type(h.order.Uint16(b[16:]))
+	h.machine = elf.Machine(h.order.Uint16(b[18:]))
+	if h.class == elf.ELFCLASS64 {
+		h.phoff = h.order.Uint64(b[32:])
+		h.shoff = h.order.Uint64(b[40:])
+		b = b[54:]
+	} else {
+		h.phoff = uint64(h.order.Uint32(b[28:]))
+		h.shoff = uint64(h.order.Uint32(b[32:]))
+		b = b[42:]
+	}
+	h.phentsize = int(h.order.Uint16(b[0:]))
+	h.phnum = uint64(h.order.Uint16(b[2:]))
+	h.shentsize = int(h.order.Uint16(b[4:]))
+	h.shnum = int(h.order.Uint16(b[6:]))
+
+	if typ != elf.ET_CORE {
+		return nil, &FormatError{Offset: 16, What: fmt.Sprintf("an ELF file of type %s, not a core: %s", typ, notCoreHint(typ))}
+	}
+	if h.phentsize < phdrSize(h.class) {
+		return nil, &FormatError{Offset: 42, What: fmt.Sprintf("program headers of %d bytes, but they have %d: the ELF header is damaged", h.phentsize, phdrSize(h.class))}
+	}
+	if h.phnum == pnXNUM {
+		h.extendedCount(f)
+	}
+	if h.phnum == 0 {
+		return nil, &FormatError{Offset: 44, What: "a core without program headers: it holds neither threads nor memory"}
+	}
+	return h, nil
+}
+
+// extendedCount takes the number of program headers from section 0.
+func (h *header) extendedCount(f *cachedFile) {
+	b := make([]byte, shdrSize(h.class))
+	if h.shoff == 0 || h.shoff > uint64(f.size) || f.readFull(b, int64(h.shoff)) != nil {
+		h.phnumIsUnreachable = true
+		h.warnings = append(h.warnings, Warning{Offset: 44, Text: fmt.Sprintf("more than 65534 program headers, but their number stands at offset %#x, which is cut off: it is taken from where the notes start", h.shoff)})
+		return
+	}
+	info := 44 // offsetof(Elf64_Shdr, sh_info)
+	if h.class == elf.ELFCLASS32 {
+		info = 28
+	}
+	h.phnum = uint64(h.order.Uint32(b[info:]))
+	h.phnumFromSection = true
+}
+
+func notCoreHint(t elf.Type) string {
+	switch t {
+	case elf.ET_EXEC, elf.ET_DYN:
+		return "this is a program or library; give the core it left, and the program with --exe where a command wants it"
+	case elf.ET_REL:
+		return "this is an object file"
+	}
+	return "only cores can be read"
+}
+
+// checkMagic tells an ELF file from what people take for a core.
+func checkMagic(b []byte, size int64) error {
+	if len(b) >= 16 && bytes.HasPrefix(b, []byte(elf.ELFMAG)) {
+		return nil
+	}
+	if size == 0 {
+		return &FormatError{What: "the file is empty: the dump was cut before its first byte (a full disk, or a limit of 0)"}
+	}
+	for _, k := range []struct{ magic, what string }{
+		{"MDMP", "a minidump (Breakpad, Crashpad or Windows), not an ELF core; minidump-2-core of Breakpad converts one, and lldb reads it as it is"},
+		{"KDUMP   ", "a dump of a kernel (kdump), not of a process; the crash utility and drgn read it"},
+		{"DISKDUMP", "a dump of a kernel (diskdump), not of a process; the crash utility reads it"},
+		{"PAGEDU", "a Windows crash dump, not an ELF core"},
+		{"\xcf\xfa\xed\xfe", "a Mach-O file, not an ELF core"},
+		{"\xfe\xed\xfa\xcf", "a Mach-O file, not an ELF core"},
+		{"PK\x03\x04", "a zip archive; unpack it first"},
+		{"ProblemType:", "an apport report; apport-unpack takes the core out of it"},
+	} {
+		if bytes.HasPrefix(b, []byte(k.magic)) {
+			return &FormatError{What: k.what}
+		}
+	}
+	return &FormatError{What: fmt.Sprintf("not an ELF file: it starts with % x, not with 7f 45 4c 46", b[:min(len(b), 4)])}
+}

@@ -1,0 +1,91 @@
+package elfcore
+
+import "fmt"
+
+// Signal is why the process was dumped.
+type Signal struct {
+	Number int
+	// Code is si_code, nil where only the number is known.
+	Code *int
+	// Address is si_addr: what the process touched, or executed, that it must
+	// not. Nil for signals without an address.
+	Address *Addr
+	// Sender is si_pid of a signal that a process sent, nil else.
+	Sender *int
+}
+
+// Name is the signal's name, SIGSEGV and so on.
+func (s *Signal) Name() string { return signalName(s.Number) }
+
+// parseSigInfo reads siginfo_t (include/uapi/asm-generic/siginfo.h). A code
+// above 0 is the kernel's own: then the union holds a fault's address, else the
+// sender.
+func (c *Core) parseSigInfo(desc []byte, offset int64) {
+	if len(desc) < 12 {
+		c.warn(offset, "NT_SIGINFO has only %d bytes: the cause of death is not known", len(desc))
+		return
+	}
+	number := int(int32(c.ByteOrder.Uint32(desc[0:])))
+	code := int(int32(c.ByteOrder.Uint32(desc[8:])))
+	if number == 0 {
+		return
+	}
+	s := &Signal{Number: number, Code: &code}
+	union := 12
+	w := c.Arch.WordSize()
+	if w == 8 {
+		union = 16
+	}
+	if len(desc) >= union+w {
+		if code > 0 && faults(number) {
+			a := Addr(c.WordOf(desc[union:]))
+			s.Address = &a
+		} else if code <= 0 {
+			pid := int(int32(c.ByteOrder.Uint32(desc[union:])))
+			s.Sender = &pid
+		}
+	}
+	if c.Signal == nil {
+		// gcore writes one note a thread; the kernel one, behind the thread
+		// that died, which it writes first.
+		c.Signal = s
+		c.signalThread = max(len(c.Threads)-1, 0)
+	}
+}
+
+// settleSignal takes the signal from pr_cursig where NT_SIGINFO did not tell,
+// and drops the one with which gdb had stopped a living process for gcore.
+func (c *Core) settleSignal() {
+	if c.Signal != nil {
+		if t := c.CrashThread(); c.Producer == GCore && t != nil && t.Signal == 0 {
+			c.Signal = nil
+		}
+		return
+	}
+	for i := range c.Threads {
+		if n := c.Threads[i].Signal; n != 0 {
+			c.Signal, c.signalThread = &Signal{Number: n}, i
+			return
+		}
+	}
+}
+
+// faults tells whether the kernel gives an address with a signal.
+func faults(n int) bool {
+	switch n {
+	case 4, 5, 7, 8, 11: // SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV
+		return true
+	}
+	return false
+}
+
+// signalName names the numbers of include/uapi/asm-generic/signal.h.
+func signalName(n int) string {
+	names := [...]string{1: "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGUSR1",
+		"SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT", "SIGCHLD", "SIGCONT", "SIGSTOP", "SIGTSTP",
+		"SIGTTIN", "SIGTTOU", "SIGURG", "SIGXCPU", "SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO", "SIGPWR", "SIGSYS"}
+	if n > 0 && n < len(names) {
+		return names[n]
+	}
+	return fmt.Sprintf("signal %d", n)
+}
