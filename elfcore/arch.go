@@ -124,6 +124,27 @@ type Descriptor struct {
 	// SelfPointers tells that tcbhead_t holds its own address in its first and
 	// third word.
 	SelfPointers bool
+	// Distances are the known distances from the descriptor up to the thread
+	// pointer, where that depends on the size of struct pthread.
+	Distances []DescriptorDistance
+	// StartRoutines are the known offsets of start_routine from the list node.
+	StartRoutines []StartRoutineOffset
+}
+
+// DescriptorDistance says in which versions of glibc the thread pointer lies
+// Distance bytes above struct pthread. Min and Max are minor numbers of 2.x, 0
+// for no bound.
+type DescriptorDistance struct {
+	Distance uint64
+	Min, Max int
+}
+
+// StartRoutineOffset says in which versions of glibc start_routine lies Offset
+// bytes above the list node. Min and Max are minor numbers of 2.x, 0 for no
+// bound.
+type StartRoutineOffset struct {
+	Offset   uint64
+	Min, Max int
 }
 
 // WordSize is the size of a pointer in bytes, 4 or 8.

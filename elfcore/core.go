@@ -192,3 +192,11 @@ func (c *Core) warn(offset int64, format string, args ...any) {
 	}
 	c.Warnings = append(c.Warnings, Warning{Offset: offset, Text: fmt.Sprintf(format, args...)})
 }
+
+// String gives a warning with its place in the file.
+func (w Warning) String() string {
+	if w.Offset == 0 {
+		return w.Text
+	}
+	return fmt.Sprintf("at offset %#x: %s", w.Offset, w.Text)
+}

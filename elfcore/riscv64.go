@@ -12,20 +12,22 @@ func riscv64() *Arch {
 		"s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6"}
 	rs := withDWARF(regs(0, 8, names...), 1, names[1:]...)
 	return &Arch{
-		Name:       "riscv64",
-		Machine:    elf.EM_RISCV,
-		Class:      elf.ELFCLASS64,
-		Order:      binary.LittleEndian,
-		PrStatus:   PrStatus{Size: 376, CurSig: 12, PID: 32, Regset: 112},
-		Regs:       rs,
-		PC:         "pc",
-		SP:         "sp",
-		FP:         "s0",
-		Return:     "ra",
-		TP:         ThreadPointer{Reg: "tp"},
-		Syscall:    Syscall{Number: "a7", Args: numbered("a", 6), Return: "a0", Futex: 98},
-		PageSize:   0x1000,
-		TLS:        TLS{Variant: 1, DTV: -16, NoOffset: -1, ForcedDynamic: -2},
-		Descriptor: Descriptor{Header: 0xc0, RobustHead: []uint64{0x20}},
+		Name:     "riscv64",
+		Machine:  elf.EM_RISCV,
+		Class:    elf.ELFCLASS64,
+		Order:    binary.LittleEndian,
+		PrStatus: PrStatus{Size: 376, CurSig: 12, PID: 32, Regset: 112},
+		Regs:     rs,
+		PC:       "pc",
+		SP:       "sp",
+		FP:       "s0",
+		Return:   "ra",
+		TP:       ThreadPointer{Reg: "tp"},
+		Syscall:  Syscall{Number: "a7", Args: numbered("a", 6), Return: "a0", Futex: 98},
+		PageSize: 0x1000,
+		TLS:      TLS{Variant: 1, DTV: -16, NoOffset: -1, ForcedDynamic: -2},
+		Descriptor: Descriptor{Header: 0xc0, RobustHead: []uint64{0x20}, Distances: []DescriptorDistance{
+			{Distance: 0x760, Min: 36, Max: 40}, {Distance: 0x740, Min: 41},
+		}},
 	}
 }

@@ -30,20 +30,22 @@ func x8664Syscall(futex uint64) Syscall {
 
 func x8664() *Arch {
 	return &Arch{
-		Name:       "x86_64",
-		Machine:    elf.EM_X86_64,
-		Class:      elf.ELFCLASS64,
-		Order:      binary.LittleEndian,
-		PrStatus:   PrStatus{Size: 336, CurSig: 12, PID: 32, Regset: 112},
-		Regs:       x8664Regs(),
-		PC:         "rip",
-		SP:         "rsp",
-		FP:         "rbp",
-		TP:         ThreadPointer{Reg: "fs_base"},
-		Syscall:    x8664Syscall(202),
-		PageSize:   0x1000,
-		TLS:        TLS{Variant: 2, DTV: 8, NoOffset: 0, ForcedDynamic: -1},
-		Descriptor: Descriptor{Header: 0x2c0, RobustHead: []uint64{0x20}, SelfPointers: true},
+		Name:     "x86_64",
+		Machine:  elf.EM_X86_64,
+		Class:    elf.ELFCLASS64,
+		Order:    binary.LittleEndian,
+		PrStatus: PrStatus{Size: 336, CurSig: 12, PID: 32, Regset: 112},
+		Regs:     x8664Regs(),
+		PC:       "rip",
+		SP:       "rsp",
+		FP:       "rbp",
+		TP:       ThreadPointer{Reg: "fs_base"},
+		Syscall:  x8664Syscall(202),
+		PageSize: 0x1000,
+		TLS:      TLS{Variant: 2, DTV: 8, NoOffset: 0, ForcedDynamic: -1},
+		Descriptor: Descriptor{Header: 0x2c0, RobustHead: []uint64{0x20}, SelfPointers: true, StartRoutines: []StartRoutineOffset{
+			{Offset: 0x378, Min: 36, Max: 41}, {Offset: 0x380, Max: 35}, {Offset: 0x380, Min: 42},
+		}},
 	}
 }
 

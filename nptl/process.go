@@ -1,0 +1,352 @@
+package nptl
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/corethreads/corethreads/elfcore"
+)
+
+// Process is glibc's view of the threads of a core.
+type Process struct {
+	Libc   Libc
+	Layout Layout
+	// Found tells that descriptors of glibc were found at all.
+	Found bool
+	// Lists are the lists by address of their heads.
+	Lists []List
+	// Handles are the descriptors, first those that libthread_db's iteration
+	// reaches, in its order, then those whose place in it is not known.
+	Handles []*Handle
+	// Cached are the descriptors on stack_cache, which no debugger looks at:
+	// joined and detached threads, and in a fork child the parent's.
+	Cached []*Handle
+	// Threads are the LWPs, in the order of Core.Threads.
+	Threads []Thread
+	// Limits are what could not be determined and why, in no more than one
+	// sentence each. None means that all there is was seen.
+	Limits []Limit
+	// Disagreements are places where symbols of a libc file say another thing
+	// than the core's own bytes.
+	Disagreements []string
+}
+
+// Limit is something that could not be determined.
+type Limit struct {
+	Kind LimitKind
+	Text string
+	// Addr is the address that it is about, 0 for none.
+	Addr elfcore.Addr
+	// Fault is why memory could not be read, for the kinds that are about
+	// memory.
+	Fault elfcore.FaultReason
+}
+
+// LimitKind is what could not be determined.
+type LimitKind int
+
+const (
+	// NotesCut: threads may be missing from the core.
+	NotesCut LimitKind = iota
+	// HeadsMissing: the memory where glibc keeps its lists is not in the core.
+	HeadsMissing
+	// ListLeaves: a list leads into memory that is not in the core.
+	ListLeaves
+	// RoleUndecided: a ring of descriptors was found, but not which it is.
+	RoleUndecided
+	// Unlisted: a thread's descriptor is linked into a list that was not
+	// found.
+	Unlisted
+	// NoThreads: the core does not say which threads there were.
+	NoThreads
+)
+
+// Read reconstructs glibc's thread descriptors and lists from a core. The error
+// is that of reading the core; what the core does not tell is in Limits.
+func Read(c *elfcore.Core) (*Process, error) {
+	v := newView(c)
+	p := &Process{}
+	if c.NotesCut {
+		p.limit(NotesCut, 0, elfcore.Truncated, "the core is cut inside its notes: threads may be missing")
+	}
+	if !c.Arch.Known() {
+		p.limit(NoThreads, 0, 0, "the registers of %s are not known, so its threads are not either", c.Arch.Name)
+		p.Libc.Kind = UnknownLibc
+		return p, nil
+	}
+	if len(c.Threads) == 0 && !c.NotesCut {
+		p.limit(NoThreads, 0, 0, "the core has no notes about threads")
+	}
+	ptrs := v.followPointers()
+	f := v.findHeads(ptrs)
+	unlisted := f.unlisted()
+
+	raws := make(map[elfcore.Addr]*raw)
+	var proved []*raw
+	read := func(n elfcore.Addr) {
+		if raws[n] == nil {
+			raws[n] = v.readRaw(n)
+			if v.probe(n) {
+				proved = append(proved, raws[n])
+			}
+		}
+	}
+	for _, h := range f.heads {
+		for _, n := range slices.Concat(h.walk.nodes, h.walk.behind) {
+			read(n)
+		}
+	}
+	for _, n := range unlisted {
+		read(n)
+	}
+	chain := v.chain(unlisted, f.onList)
+	for _, n := range chain {
+		read(n)
+	}
+	p.Found = len(proved) > 0
+	if p.Found {
+		p.Layout = v.inferLayout(proved)
+	}
+	roles := f.assignRoles(raws, &p.Layout, func(r *raw) bool { return v.isThread(r, &p.Layout, ptrs) })
+	p.addLists(v, roles, raws)
+	p.addUnlisted(v, unlisted, chain, raws)
+	p.Threads = v.assignOwners(ptrs, p.Handles)
+	p.dropUndecided()
+	for _, h := range p.Handles {
+		h.State = p.state(c, h)
+	}
+	p.Libc = v.libc(p.Found, &p.Layout, p.Lists, ptrs)
+	if len(p.Lists) == 0 {
+		p.missingHeads(v, f, ptrs)
+	}
+	return p, nil
+}
+
+func (p *Process) limit(kind LimitKind, at elfcore.Addr, why elfcore.FaultReason, format string, args ...any) {
+	p.Limits = append(p.Limits, Limit{Kind: kind, Addr: at, Fault: why, Text: fmt.Sprintf(format, args...)})
+}
+
+// List finds the list of a kind that debuggers use, nil for none.
+func (p *Process) List(kind ListKind) *List {
+	for i := range p.Lists {
+		if p.Lists[i].Kind == kind {
+			return &p.Lists[i]
+		}
+	}
+	return nil
+}
+
+// addLists takes over the lists and makes handles of their members, in
+// libthread_db's order.
+func (p *Process) addLists(v *view, roles []role, raws map[elfcore.Addr]*raw) {
+	for _, r := range roles {
+		p.Lists = append(p.Lists, List{
+			Kind: r.kind, Head: r.addr, Place: r.place.String(), Why: r.why,
+			End: r.walk.end, At: r.walk.at, Fault: r.walk.fault,
+			Nodes: r.walk.nodes, Behind: r.walk.behind,
+		})
+		if r.kind == Undecided {
+			p.limit(RoleUndecided, r.addr, 0, "the list with its head at %s could be stack_used or stack_cache", r.addr)
+		}
+	}
+	reached := true
+	position := 0
+	for _, kind := range []ListKind{StackUser, StackUsed, Undecided, SecondCopy, StackCache} {
+		for i := range p.Lists {
+			l := &p.Lists[i]
+			if l.Kind != kind {
+				continue
+			}
+			add := func(n elfcore.Addr, ordered bool) {
+				h := v.handle(raws[n], &p.Layout)
+				h.List = kind
+				if kind == StackCache {
+					p.Cached = append(p.Cached, h)
+					return
+				}
+				if ordered {
+					h.Position = position
+					position++
+				}
+				p.Handles = append(p.Handles, h)
+			}
+			ordered := reached && (kind == StackUser || kind == StackUsed)
+			for _, n := range l.Nodes {
+				add(n, ordered)
+			}
+			for _, n := range l.Behind {
+				add(n, false)
+			}
+			if kind == StackUser || kind == StackUsed {
+				// libthread_db gives up at the first list that does
+				// not close.
+				reached = reached && l.End == Closed
+				p.listLimits(l)
+			}
+		}
+	}
+}
+
+// listLimits says where a list leaves what the core holds.
+func (p *Process) listLimits(l *List) {
+	if l.End == Unreadable && l.Fault != elfcore.Unmapped {
+		p.limit(ListLeaves, l.At, l.Fault, "the list %s goes on at %s, which is %s", l.Kind, l.At, l.Fault)
+	}
+}
+
+// chain collects the descriptors around those of threads that no list holds,
+// both ways, as far as they prove themselves.
+func (v *view) chain(from []elfcore.Addr, onList map[elfcore.Addr]bool) []elfcore.Addr {
+	var out []elfcore.Addr
+	seen := make(map[elfcore.Addr]bool)
+	for _, n := range from {
+		seen[n] = true
+	}
+	limit := v.maxNodes()
+	for _, start := range from {
+		for _, link := range []elfcore.Addr{0, elfcore.Addr(v.w)} {
+			n, ok := v.pointer(start + link)
+			for ok && !seen[n] && !onList[n] && v.probe(n) && len(out) < limit {
+				seen[n] = true
+				out = append(out, n)
+				n, ok = v.pointer(n + link)
+			}
+		}
+	}
+	return out
+}
+
+// addUnlisted makes handles of descriptors that are linked, but into a list
+// whose head was not found. Those that are linked no more belong to threads
+// that are about to be gone: they have no handle.
+func (p *Process) addUnlisted(v *view, unlisted, chain []elfcore.Addr, raws map[elfcore.Addr]*raw) {
+	for _, n := range slices.Concat(unlisted, chain) {
+		if !v.linkedSomehow(n) {
+			continue
+		}
+		r := raws[n]
+		if v.terminated(r, &p.Layout) {
+			continue
+		}
+		h := v.handle(r, &p.Layout)
+		if h.UserStack != nil {
+			h.List = StackUsed
+			if *h.UserStack {
+				h.List = StackUser
+			}
+		}
+		p.Handles = append(p.Handles, h)
+		if len(p.Limits) == 0 || p.Limits[len(p.Limits)-1].Kind != Unlisted {
+			p.limit(Unlisted, h.Pthread, 0, "the descriptor at %s is linked into a list whose head is not in the core: the order of the handles is not known", h.Pthread)
+		}
+	}
+}
+
+// linkedSomehow tells whether a neighbour points back at a node, or cannot be
+// read.
+func (v *view) linkedSomehow(n elfcore.Addr) bool {
+	next, prev, ok := v.pair(n)
+	if !ok || next == 0 || prev == 0 {
+		return false
+	}
+	for _, back := range []elfcore.Addr{elfcore.Addr(next) + elfcore.Addr(v.w), elfcore.Addr(prev)} {
+		x, ok := v.pointer(back)
+		if !ok || x == n {
+			return true
+		}
+	}
+	return false
+}
+
+// isThread tells whether a descriptor belongs to a thread of the core: by thread
+// pointer, by id, or because its stack holds a stack pointer.
+func (v *view) isThread(r *raw, l *Layout, ptrs *pointers) bool {
+	if slices.Contains(ptrs.node, r.node) {
+		return true
+	}
+	tid, ok := v.raw32(r, l.TID)
+	for i := range v.Threads {
+		if ok && int32(tid) > 0 && v.Threads[i].TID == int(int32(tid)) {
+			return true
+		}
+	}
+	if l.StackBlock == 0 || !v.stackAt(r, l.StackBlock) {
+		return false
+	}
+	start, _ := v.rawWord(r, l.StackBlock)
+	size, _ := v.rawWord(r, l.StackBlock+v.w)
+	stack := elfcore.Range{Start: start, End: start + size}
+	for i := range v.Threads {
+		if sp, ok := v.Threads[i].SP(); ok && stack.Contains(sp) {
+			return true
+		}
+	}
+	return false
+}
+
+// dropUndecided removes members of lists that may be the cache, or that no
+// debugger looks at, unless a thread owns them.
+func (p *Process) dropUndecided() {
+	kept := p.Handles[:0]
+	index := make([]int, len(p.Handles))
+	for i, h := range p.Handles {
+		index[i] = -1
+		if (h.List == Undecided && !p.unlisted(h) || h.List == SecondCopy) && h.Owner < 0 {
+			continue
+		}
+		index[i] = len(kept)
+		kept = append(kept, h)
+	}
+	p.Handles = kept
+	for i := range p.Threads {
+		if h := p.Threads[i].Handle; h >= 0 {
+			p.Threads[i].Handle = index[h]
+		}
+	}
+}
+
+// unlisted tells whether a handle came from no list at all.
+func (p *Process) unlisted(h *Handle) bool {
+	for i := range p.Lists {
+		if slices.Contains(p.Lists[i].Nodes, h.Node) || slices.Contains(p.Lists[i].Behind, h.Node) {
+			return false
+		}
+	}
+	return true
+}
+
+// state is what has become of a handle's thread.
+func (p *Process) state(c *elfcore.Core, h *Handle) State {
+	switch {
+	case h.Owner >= 0:
+		return Live
+	case h.TID == -1:
+		return Retired
+	case c.NotesCut && (h.TID > 0 || p.Layout.JoinState && h.Exiting() || !h.Exiting()):
+		return UnknownState
+	case h.Exiting():
+		return Zombie
+	case h.TID == 0:
+		return Starting
+	case h.TID > 0:
+		return Foreign
+	}
+	return UnknownState
+}
+
+// missingHeads tells a process without pthreads from one whose lists are not in
+// the core.
+func (p *Process) missingHeads(v *view, f *finder, ptrs *pointers) {
+	if p.Libc.Kind == Musl || p.Libc.Kind == NoLibc {
+		return
+	}
+	for _, im := range f.images {
+		if im.missing {
+			p.limit(HeadsMissing, 0, elfcore.NotDumped, "no list of threads was found, and some of %s, where it could be, is not in the core", im.place)
+			return
+		}
+	}
+	if len(v.Segments) == 0 {
+		p.limit(HeadsMissing, 0, elfcore.NotDumped, "the core holds no memory")
+	}
+}

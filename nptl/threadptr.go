@@ -1,0 +1,103 @@
+package nptl
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/corethreads/corethreads/elfcore"
+)
+
+// pointers is what the thread pointers in the notes lead to.
+type pointers struct {
+	// node is the list node of each thread's descriptor, 0 for a thread whose
+	// thread pointer is absent or proves nothing.
+	node []elfcore.Addr
+	// tcb tells for each thread that its thread pointer is a TCB, though
+	// perhaps not of glibc.
+	tcb []bool
+	// distance is thread pointer minus pthread, in bytes, the same for all
+	// threads; known tells whether it is.
+	distance int64
+	known    bool
+}
+
+// followPointers finds the descriptors that thread pointers lead to. Where the
+// TCB is the start of struct pthread the distance is none; elsewhere the
+// descriptor is searched below the thread pointer once, and most threads must
+// agree on the distance.
+func (v *view) followPointers() *pointers {
+	p := &pointers{node: make([]elfcore.Addr, len(v.Threads)), tcb: make([]bool, len(v.Threads))}
+	if v.Arch.Descriptor.SelfPointers {
+		p.known = true
+		for i := range v.Threads {
+			tp, _, ok := v.Threads[i].ThreadPointer()
+			if !ok || uint64(tp)%v.w != 0 {
+				continue
+			}
+			p.tcb[i] = v.selfPointers(tp) || v.muslDescriptor(tp)
+			if n := tp + elfcore.Addr(v.header); v.probe(n) {
+				p.node[i] = n
+			}
+		}
+		return p
+	}
+	votes := make(map[int64]int)
+	for i := range v.Threads {
+		tp, _, ok := v.Threads[i].ThreadPointer()
+		if !ok {
+			continue
+		}
+		if n, ok := v.searchBelow(tp - elfcore.Addr(v.Arch.TLS.Bias)); ok {
+			votes[int64(tp-n)+int64(v.header)]++
+		}
+	}
+	if len(votes) == 0 {
+		return p
+	}
+	distances := slices.Collect(maps.Keys(votes))
+	p.distance = slices.MaxFunc(distances, func(a, b int64) int {
+		// The smaller of two with as many votes, so that the answer does
+		// not depend on the order of a map.
+		return cmp.Or(cmp.Compare(votes[a], votes[b]), cmp.Compare(b, a))
+	})
+	p.known = true
+	for i := range v.Threads {
+		tp, _, ok := v.Threads[i].ThreadPointer()
+		if !ok {
+			continue
+		}
+		n := tp - elfcore.Addr(p.distance) + elfcore.Addr(v.header)
+		if v.probe(n) || v.linked(n) {
+			p.node[i], p.tcb[i] = n, true
+		}
+	}
+	return p
+}
+
+// searchBelow looks for a descriptor in the 3 KiB below a thread pointer: a word
+// that points at itself is robust_head.list of one.
+func (v *view) searchBelow(base elfcore.Addr) (elfcore.Addr, bool) {
+	const window = 0xc00 // struct pthread was never larger than 0x9c0 bytes
+	start := base - window
+	if start > base || uint64(base)%v.w != 0 {
+		return 0, false
+	}
+	b := make([]byte, window)
+	if _, err := v.ReadMemory(b, start); err != nil {
+		return 0, false
+	}
+	for at := uint64(0); at < window; at += v.w {
+		q := start + elfcore.Addr(at)
+		if elfcore.Addr(v.WordOf(b[at:])) != q {
+			continue
+		}
+		for _, r := range v.Arch.Descriptor.RobustHead {
+			n := q - elfcore.Addr(r)
+			if v.specificProves(n, r) || v.robustProves(n, r) {
+				return n, true
+			}
+		}
+	}
+	return 0, false
+}
