@@ -59,7 +59,7 @@ func (r *Report) shadowDetail(handle, thread int) string {
 	case h.State == nptl.Zombie:
 		text += " belonged to a thread that "
 		if h.StartRoutine != nil {
-			text += fmt.Sprintf("started at %s; it ", r.place(*h.StartRoutine))
+			text += fmt.Sprintf("started at %s; it ", r.at(*h.StartRoutine))
 		}
 		text += "exited and nobody joined it"
 	case h.State == nptl.Starting:
@@ -92,37 +92,6 @@ func listName(first, second *nptl.Handle) string {
 		return fmt.Sprintf("%s, which is read before %s", first.List, second.List)
 	}
 	return first.List.String()
-}
-
-// place names an address by the file it was mapped from, as far as the core
-// knows.
-func (r *Report) place(a elfcore.Addr) string {
-	m, ok := r.Core.Mapping(a)
-	if !ok {
-		return a.String()
-	}
-	return fmt.Sprintf("%s (%s+%#x)", a, baseName(m.Path), uint64(a-r.fileStart(m)))
-}
-
-// fileStart is where the file of a mapping begins in memory.
-func (r *Report) fileStart(m *elfcore.Mapping) elfcore.Addr {
-	start := m.Start
-	for i := range r.Core.Mappings {
-		o := &r.Core.Mappings[i]
-		if o.Path == m.Path && o.Start <= m.Start && o.FileOffset == 0 {
-			start = o.Start
-		}
-	}
-	return start
-}
-
-func baseName(path string) string {
-	for i := len(path) - 1; i >= 0; i-- {
-		if path[i] == '/' {
-			return path[i+1:]
-		}
-	}
-	return path
 }
 
 // mismatchedIDs finds living threads whose handles carry another id than the

@@ -112,6 +112,9 @@ type TLS struct {
 	// NoOffset and ForcedDynamic are the values of l_tls_offset that name no
 	// static block, as signed words.
 	NoOffset, ForcedDynamic int64
+	// GDBLookup tells that gdb 17 and later can find thread-locals without
+	// libthread_db (gdb/svr4-tls-tdep.c).
+	GDBLookup bool
 }
 
 // Descriptor holds table facts of glibc's struct pthread.

@@ -139,3 +139,12 @@ func (f *cachedFile) readAt(b []byte, at int64) (int, error) {
 	}
 	return n, nil
 }
+
+// ReadAt reads bytes of the uncompressed core file (io.ReaderAt).
+func (c *Core) ReadAt(b []byte, at int64) (int, error) {
+	n, err := c.file.readSome(b, at)
+	if err == nil && n < len(b) {
+		err = io.EOF
+	}
+	return n, err
+}

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+
+	"github.com/corethreads/corethreads/internal/stream"
 )
 
 // Core is one core. It does not change after New and is safe for concurrent
@@ -16,8 +18,9 @@ type Core struct {
 	ByteOrder binary.ByteOrder
 	// Size is the number of bytes there are of the uncompressed core.
 	Size int64
-	// Compression names what the file was packed with, empty for nothing.
-	Compression string
+	// Compression names what the file was packed with, empty for nothing. Path
+	// is where the uncompressed core can be opened again, empty if nowhere.
+	Compression, Path string
 
 	// Segments are the PT_LOAD segments by address. They do not overlap.
 	Segments []Segment
@@ -51,7 +54,7 @@ type Core struct {
 	Warnings []Warning
 
 	file   *cachedFile
-	closer io.Closer
+	stream *stream.File
 	// signalThread is the index of the thread that Signal belongs to.
 	signalThread int
 }
@@ -94,31 +97,17 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("at offset %#x: %s", e.Offset, e.What)
 }
 
-// Option changes how a core is read.
-type Option func(*options)
-
-type options struct {
-	compression string
-	closer      io.Closer
-}
-
 // New reads a core of size bytes. The core keeps r and reads from it whenever
 // it needs memory; r must not change.
 //
 // The error is a *FormatError for a file that is no core of a Linux process.
 // A core that is cut is no error: what is there is used, and MissingBytes and
 // NotesCut say what is not.
-func New(r io.ReaderAt, size int64, opts ...Option) (*Core, error) {
-	var o options
-	for _, opt := range opts {
-		opt(&o)
-	}
+func New(r io.ReaderAt, size int64) (*Core, error) {
 	c := &Core{
-		Size:        size,
-		Compression: o.compression,
-		Auxv:        make(map[uint64]uint64),
-		file:        newCachedFile(r, size),
-		closer:      o.closer,
+		Size: size,
+		Auxv: make(map[uint64]uint64),
+		file: newCachedFile(r, size),
 	}
 	h, err := readHeader(c.file)
 	if err != nil {
@@ -146,14 +135,6 @@ func New(r io.ReaderAt, size int64, opts ...Option) (*Core, error) {
 	c.Producer = c.producer(h, notes)
 	c.settleSignal()
 	return c, nil
-}
-
-// Close releases the file that Open opened and any unpacked copy of it.
-func (c *Core) Close() error {
-	if c.closer == nil {
-		return nil
-	}
-	return c.closer.Close()
 }
 
 // Truncated tells whether the core ends before its program headers say so.

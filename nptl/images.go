@@ -74,9 +74,15 @@ func (v *view) images() []image {
 			out = append(out, v.imageOf(inProgram, r))
 		}
 	}
-	if len(out) == 0 && base != 0 {
-		// There was a loader, but nothing of it is in the core.
-		out = append(out, image{place: inLoader, missing: true})
+	if len(out) == 0 {
+		// There was a loader, or at least a program, but nothing of it is in
+		// the core.
+		switch {
+		case base != 0:
+			out = append(out, image{place: inLoader, missing: true})
+		case entry != 0:
+			out = append(out, image{place: inProgram, missing: true})
+		}
 	}
 	return out
 }

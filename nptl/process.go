@@ -23,6 +23,10 @@ type Process struct {
 	Cached []*Handle
 	// Threads are the LWPs, in the order of Core.Threads.
 	Threads []Thread
+	// PointerDistance is thread pointer minus pthread in bytes, the ABI's bias
+	// included; PointerKnown tells whether the core shows it.
+	PointerDistance int64
+	PointerKnown    bool
 	// Limits are what could not be determined and why, in no more than one
 	// sentence each. None means that all there is was seen.
 	Limits []Limit
@@ -78,6 +82,7 @@ func Read(c *elfcore.Core) (*Process, error) {
 		p.limit(NoThreads, 0, 0, "the core has no notes about threads")
 	}
 	ptrs := v.followPointers()
+	p.PointerDistance, p.PointerKnown = ptrs.distance, ptrs.known
 	f := v.findHeads(ptrs)
 	unlisted := f.unlisted()
 

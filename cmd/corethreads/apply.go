@@ -1,0 +1,143 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corethreads/corethreads/elfcore"
+	"github.com/corethreads/corethreads/fixup"
+)
+
+func newApply(g *globals) *cobra.Command {
+	var output, undo string
+	var inPlace, force bool
+	cmd := &cobra.Command{
+		Use:   "apply PLAN CORE {-o OUT | --in-place}",
+		Short: "Carry out a plan that fix made elsewhere",
+		Long: `apply carries out a plan that "fix --patch-only" has written, where the core is.
+It checks every old byte first and refuses another core.
+
+Exit status: 0 when the core is repaired, 2 when nothing was written.`,
+		Example: `  corethreads fix --patch-only plan.json core.123
+  corethreads apply plan.json core.123 -o core.123.fixed`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			plan, err := openPlan(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			if undo != "" && !inPlace {
+				return errors.New("--undo names the undo file of --in-place, which was not given")
+			}
+			path := args[1]
+			bar := newProgress(cmd.ErrOrStderr(), g.progress)
+			defer bar.done()
+			opts := fixup.WriteOptions{Force: force, Progress: func(done, total int64) {
+				bar.show("copying "+path, done, total, done)
+			}}
+			var result fixup.Result
+			if inPlace {
+				if undo == "" {
+					undo = path + ".undo.json"
+				}
+				result, err = fixup.ApplyInPlace(cmd.Context(), path, undo, plan, opts)
+			} else {
+				result, err = applyTo(cmd, g, path, output, plan, opts)
+			}
+			if err != nil {
+				return withPath(path, err)
+			}
+			bar.done()
+			return tellApplied(cmd, g, path, output, undo, plan, result)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&output, "output", "o", "", "write the repaired core to this file")
+	f.BoolVar(&inPlace, "in-place", false, "edit the core itself, after writing an undo file")
+	f.StringVar(&undo, "undo", "", "name of the undo file of --in-place (default: CORE.undo.json)")
+	f.BoolVar(&force, "force", false, "replace the file that -o names")
+	cmd.MarkFlagsMutuallyExclusive("output", "in-place")
+	cmd.MarkFlagsOneRequired("output", "in-place")
+	return cmd
+}
+
+// applyTo writes the repaired copy of a core, unpacked where it is compressed.
+func applyTo(cmd *cobra.Command, g *globals, path, output string, plan *fixup.Plan, opts fixup.WriteOptions) (fixup.Result, error) {
+	c, err := elfcore.Open(path, elfcore.WithContext(cmd.Context()), elfcore.WithTempDir(g.tempDir))
+	if err != nil {
+		return fixup.Result{}, err
+	}
+	defer c.Close()
+	return fixup.Apply(cmd.Context(), c.File(), output, plan, opts)
+}
+
+// tellApplied reports what apply did, as fix would.
+func tellApplied(cmd *cobra.Command, g *globals, path, output, undo string, plan *fixup.Plan, result fixup.Result) error {
+	for _, warning := range result.Warnings {
+		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: warning: %s\n", warning)
+	}
+	w := cmd.OutOrStdout()
+	if g.json {
+		d := fixDocument{
+			Schema: "corethreads/apply/1", Input: path, Output: orNull(output), Strategy: plan.Strategy,
+			Method: string(result.Method), BytesCopied: result.BytesCopied, Undo: orNull(undo),
+			Patches: list(plan.Patches), Remaining: []findingDocument{}, Warnings: list(result.Warnings),
+		}
+		if output == "" {
+			d.Output = &path
+		}
+		return writeJSON(w, d)
+	}
+	s := newStyle(w, g.color)
+	if output == "" {
+		_, err := fmt.Fprintf(w, "%s: %s in place\n\n  undo:    corethreads undo %s %s\n", path, s.good.Sprint("repaired"), shellQuote(undo), shellQuote(path))
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%s: %s to %s, by %s\n", path, s.good.Sprint("repaired"), output, methodText(result))
+	return err
+}
+
+func newUndo(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "undo PLAN CORE",
+		Short: "Take a repair in place back, byte for byte",
+		Long: `undo takes back what "fix --in-place" or "apply --in-place" has changed, by the
+undo file that they left. It refuses a core that is not the one, or that somebody
+has changed since.
+
+Exit status: 0 when the core is as it was, 2 when it was left alone.`,
+		Example: `  corethreads undo core.123.undo.json core.123`,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			plan, err := openPlan(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			path := args[1]
+			result, err := fixup.Undo(cmd.Context(), plan, path, fixup.WriteOptions{})
+			already := errors.Is(err, fixup.ErrAlreadyUndone)
+			if err != nil && !already {
+				return withPath(path, err)
+			}
+			if err := os.Remove(args[0]); err != nil && args[0] != "-" {
+				fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: warning: the undo file is of no more use, but could not be removed: %v\n", err)
+			}
+			w := cmd.OutOrStdout()
+			if g.json {
+				return writeJSON(w, fixDocument{
+					Schema: "corethreads/undo/1", Input: path, Output: &path, Strategy: plan.Strategy, Method: string(result.Method),
+					Patches: list(plan.Inverse().Patches), Remaining: []findingDocument{}, Warnings: list(result.Warnings),
+				})
+			}
+			what := "is as it was before the repair"
+			if already {
+				what = "was as it had been already; nothing was changed"
+			}
+			_, err = fmt.Fprintf(w, "%s: %s\n", path, what)
+			return err
+		},
+	}
+}

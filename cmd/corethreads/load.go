@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corethreads/corethreads/diagnose"
+	"github.com/corethreads/corethreads/elfcore"
+	"github.com/corethreads/corethreads/nptl"
+)
+
+// load opens a core and diagnoses it. The caller closes the report's core.
+func (g *globals) load(cmd *cobra.Command, path string) (*diagnose.Report, error) {
+	bar := newProgress(cmd.ErrOrStderr(), g.progress)
+	defer bar.done()
+	opts := []elfcore.Option{
+		elfcore.WithContext(cmd.Context()),
+		elfcore.WithTempDir(g.tempDir),
+		elfcore.WithProgress(func(read, total, unpacked int64) {
+			bar.show("unpacking "+path, read, total, unpacked)
+		}),
+	}
+	if g.keep {
+		opts = append(opts, elfcore.WithKeep())
+	}
+	var c *elfcore.Core
+	var err error
+	if path == "-" {
+		c, err = elfcore.OpenReader(cmd.InOrStdin(), opts...)
+	} else {
+		c, err = elfcore.Open(path, opts...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	bar.done()
+	if g.keep && c.Compression != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: the unpacked core is %s\n", c.Path)
+	}
+	p, err := nptl.Read(c)
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return diagnose.Core(c, p), nil
+}
+
+// eachCore runs a command for several cores. One that fails does not keep the
+// others from being looked at; the worst exit code wins.
+func eachCore(cmd *cobra.Command, paths []string, one func(w io.Writer, path string) (int, error)) error {
+	worst := exitDone
+	for _, path := range paths {
+		code, err := one(cmd.OutOrStdout(), path)
+		if err != nil {
+			if cmd.Context().Err() != nil || len(paths) == 1 {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: %v\n", withPath(path, err))
+			code = exitFailed
+		}
+		worst = max(worst, code)
+	}
+	if worst != exitDone {
+		return exit(worst)
+	}
+	return nil
+}
+
+// withPath names the core in an error that does not.
+func withPath(path string, err error) error {
+	if strings.Contains(err.Error(), path) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// shellQuote makes a word of a command line that can be pasted into a shell.
+func shellQuote(s string) string {
+	plain := s != "" && !strings.HasPrefix(s, "-") && strings.IndexFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-", r)
+	}) < 0
+	if plain {
+		return s
+	}
+	if strings.HasPrefix(s, "-") {
+		s = "./" + s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// fixedName proposes a name for the repaired core.
+func fixedName(path string) string {
+	for _, suffix := range []string{".zst", ".lz4", ".xz", ".gz", ".bz2"} {
+		path = strings.TrimSuffix(path, suffix)
+	}
+	if path == "-" {
+		path = "core"
+	}
+	return filepath.Clean(path) + ".fixed"
+}

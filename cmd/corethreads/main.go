@@ -1,0 +1,55 @@
+// Command corethreads tells what the threads of a dead process were doing, from
+// its core, where debuggers get it wrong, and repairs the core so that they do
+// not.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Exit codes of the contract.
+const (
+	exitDone     = 0 // done, nothing found
+	exitFindings = 1 // done, something found
+	exitFailed   = 2 // not done
+)
+
+// exit is the error of a command that has already said what there is to say.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run executes one command line and gives its exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	var code exit
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &code):
+		return int(code)
+	case errors.Is(err, syscall.EPIPE):
+		// The reader of a pipe has seen enough.
+		return exitDone
+	}
+	fmt.Fprintf(stderr, "corethreads: %v\n", err)
+	return exitFailed
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// globals are the flags that all commands have.
+type globals struct {
+	json     bool
+	color    string
+	progress string
+	tempDir  string
+	keep     bool
+	quiet    bool
+	verbose  bool
+}
+
+func newRoot() *cobra.Command {
+	g := &globals{}
+	root := &cobra.Command{
+		Use:   "corethreads",
+		Short: "What the threads of a dead process were doing, from its core",
+		Long: `corethreads reads the core of a Linux process and reconstructs glibc's thread
+descriptors, without libthread_db and without the program's files. It says where
+debuggers will be wrong about the core, and repairs it so that they are right.`,
+		Example: `  corethreads check core.123
+  corethreads fix core.123 -o core.123.fixed
+  corethreads threads core.123`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return g.validate()
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	f := root.PersistentFlags()
+	f.BoolVar(&g.json, "json", false, "write one JSON document for each core")
+	f.StringVar(&g.color, "color", "auto", "colour the output: auto, always or never")
+	f.StringVar(&g.progress, "progress", "auto", "show progress on standard error: auto, always or never")
+	f.StringVar(&g.tempDir, "tmp-dir", "", "unpack compressed cores into this folder (default: beside the core)")
+	f.BoolVar(&g.keep, "keep", false, "keep the unpacked copy of a compressed core, and say where it is")
+	f.BoolVarP(&g.quiet, "quiet", "q", false, "say no more than the first line")
+	f.BoolVarP(&g.verbose, "verbose", "v", false, "say where each fact comes from")
+	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
+	when := cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp)
+	for _, flag := range []string{"color", "progress"} {
+		if err := root.RegisterFlagCompletionFunc(flag, when); err != nil {
+			panic(err) // only for a flag that does not exist
+		}
+	}
+	if err := root.MarkPersistentFlagDirname("tmp-dir"); err != nil {
+		panic(err) // only for a flag that does not exist
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w\ntry: %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(newCheck(g), newFix(g), newApply(g), newUndo(g), newThreads(g))
+	return root
+}
+
+func (g *globals) validate() error {
+	for flag, value := range map[string]string{"color": g.color, "progress": g.progress} {
+		switch value {
+		case "auto", "always", "never":
+		default:
+			return fmt.Errorf("--%s is auto, always or never, not %q", flag, value)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corethreads/corethreads/diagnose"
+	"github.com/corethreads/corethreads/elfcore"
+	"github.com/corethreads/corethreads/nptl"
+)
+
+func newThreads(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "threads CORE...",
+		Short: "List every thread and every thread handle of a core",
+		Long: `threads lists the threads of a core (LWPs, marked * where the process died) and
+glibc's handles for threads (struct pthread), in the order in which libthread_db
+goes through them. A handle without a thread is of one that has exited, or that
+does not run yet.
+
+With -v it says where each fact comes from.
+
+Exit status: 0, or 2 for a core that could not be read.`,
+		Example: `  corethreads threads core.123
+  corethreads threads --json core.123 | jq '.handles[] | select(.state == "zombie")'`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return eachCore(cmd, args, func(w io.Writer, path string) (int, error) {
+				r, err := g.load(cmd, path)
+				if err != nil {
+					return exitFailed, err
+				}
+				defer r.Core.Close()
+				if g.json {
+					return exitDone, writeJSON(w, newThreadsDocument(path, r))
+				}
+				if len(args) > 1 {
+					fmt.Fprintf(w, "%s:\n", path)
+				}
+				return exitDone, writeThreads(w, newStyle(w, g.color), g, r)
+			})
+		},
+	}
+}
+
+// writeThreads draws the table of threads and handles.
+func writeThreads(w io.Writer, s *style, g *globals, r *diagnose.Report) error {
+	header := []string{"", "TID", "PTHREAD", "STATE", "LIST", "STARTED AT", ""}
+	if g.verbose {
+		header = []string{"", "TID", "PTHREAD", "STATE", "LIST", "STARTED AT", "STACK", "THREAD POINTER", ""}
+	}
+	var rows [][]string
+	add := func(thread, handle int) { rows = append(rows, threadRow(g, r, thread, handle)) }
+	for i := range r.Process.Handles {
+		add(r.Process.Handles[i].Owner, i)
+	}
+	for i := range r.Core.Threads {
+		if r.Process.Threads[i].Handle < 0 {
+			add(i, -1)
+		}
+	}
+	if err := writeTable(w, header, rows); err != nil {
+		return err
+	}
+	var b strings.Builder
+	if !g.quiet {
+		b.WriteString("\n" + s.wrap(describe(r), ""))
+		for _, l := range r.Process.Limits {
+			b.WriteString(s.wrap("not determined: "+l.Text, ""))
+		}
+	}
+	if g.verbose {
+		writeProvenance(&b, s, r)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// threadRow is one line of the table; thread or handle is −1 where there is
+// none.
+func threadRow(g *globals, r *diagnose.Report, thread, handle int) []string {
+	mark, tid, pthread, state, where, start, stack, pointer := "", "-", "-", "thread", "-", "-", "-", "-"
+	var remarks []string
+	if thread >= 0 {
+		t := &r.Core.Threads[thread]
+		n := r.Process.Threads[thread]
+		tid = fmt.Sprint(t.TID)
+		if t == r.Core.CrashThread() {
+			mark = "*"
+		}
+		if n.Pthread != 0 {
+			pthread = n.Pthread.String()
+		}
+		if n.PointerSource != nptl.FromNowhere {
+			pointer = fmt.Sprintf("%s (%s)", n.Pointer, n.PointerSource)
+		}
+		if seen := r.Debugger.Handle[thread]; seen >= 0 && seen != handle {
+			remarks = append(remarks, fmt.Sprintf("gdb takes %s for it", r.Process.Handles[seen].Pthread))
+		}
+	}
+	if handle >= 0 {
+		h := r.Process.Handles[handle]
+		pthread, state, where = h.Pthread.String(), string(h.State), h.List.String()
+		if h.Position >= 0 {
+			where = fmt.Sprintf("%s %d", h.List, h.Position)
+		}
+		switch {
+		case h.Initial:
+			start = "main"
+		case h.StartRoutine != nil:
+			start = placeName(r.Core, *h.StartRoutine)
+		}
+		if h.Stack != nil {
+			stack = h.Stack.Range.String()
+		}
+		if h.Owner >= 0 && r.Debugger.Reported[handle] != r.Core.Threads[h.Owner].TID {
+			remarks = append(remarks, fmt.Sprintf("carries the id %d", h.TID))
+		}
+		if t := r.Debugger.Shadows[handle]; t >= 0 {
+			remarks = append(remarks, fmt.Sprintf("stands for %d", r.Core.Threads[t].TID))
+		}
+		if h.Exiting() && h.Owner >= 0 {
+			remarks = append(remarks, "exiting")
+		}
+		if h.Detached != nil && *h.Detached {
+			remarks = append(remarks, "detached")
+		}
+		if g.verbose && h.OwnerSource != "" {
+			remarks = append(remarks, "by "+h.OwnerSource)
+		}
+	}
+	remark := strings.Join(remarks, ", ")
+	if g.verbose {
+		return []string{mark, tid, pthread, state, where, start, stack, pointer, remark}
+	}
+	return []string{mark, tid, pthread, state, where, start, remark}
+}
+
+// placeName names an address by the mapped file, as far as the core tells.
+func placeName(c *elfcore.Core, a elfcore.Addr) string {
+	if name, offset, ok := diagnose.Place(c, a); ok {
+		return fmt.Sprintf("%s+%#x", name, offset)
+	}
+	return a.String()
+}
