@@ -73,6 +73,25 @@ func GDBThreadLocals(t testing.TB, exe, core, variable string) map[int]string {
 	return found
 }
 
+var gdbHandle = regexp.MustCompile(`(?m)^[* ] +\d+ +Thread (0x[0-9a-f]+) \(LWP (\d+)\)`)
+
+// GDBHandles are the thread handles (values of pthread_t) that gdb takes for
+// the threads of a core, by LWP id, phantoms included. A thread is missing
+// where gdb has none for it.
+func GDBHandles(t testing.TB, exe, core string) map[int]Address {
+	t.Helper()
+	out := GDB(t, "-ex", "file "+exe, "-ex", "core-file "+core, "-ex", "info threads")
+	found := map[int]Address{}
+	for _, m := range gdbHandle.FindAllStringSubmatch(out, -1) {
+		var handle Address
+		if err := handle.UnmarshalText([]byte(m[1])); err != nil {
+			t.Fatal(err)
+		}
+		found[number(t, m[2])] = handle
+	}
+	return found
+}
+
 var lldbThread = regexp.MustCompile(`(?m)^[* ] thread #\d+: tid = (\d+)`)
 
 // LLDBThreads are the thread ids that lldb shows for a core, in its order.

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// hang is how long a program under test control may take before it counts as
-// hung. It only guards the test run: no result depends on it.
+// hang is how long a program that a test runs may take before it counts as
+// hung and is killed. It only guards the test run: no result depends on it.
 const hang = 2 * time.Minute
 
 // Tool gives the path of a program that a test needs. Where it is missing the
