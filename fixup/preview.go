@@ -10,17 +10,14 @@ import (
 	"github.com/corethreads/corethreads/nptl"
 )
 
-// Preview diagnoses the core that a plan would make, without writing it.
-func Preview(c *elfcore.Core, p *Plan) (*diagnose.Report, error) {
+// Preview diagnoses the core that a plan would make, without writing it. Symbols
+// are those that the core was read with; they may be nil.
+func Preview(c *elfcore.Core, symbols nptl.Symbols, p *Plan) (*diagnose.Report, error) {
 	repaired, err := elfcore.New(&overlay{c, p.Patches}, c.Size)
 	if err != nil {
 		return nil, fmt.Errorf("the repaired core could not be read: %w", err)
 	}
-	process, err := nptl.Read(repaired)
-	if err != nil {
-		return nil, fmt.Errorf("the repaired core could not be read: %w", err)
-	}
-	return diagnose.Core(repaired, process), nil
+	return diagnose.Core(repaired, nptl.Read(repaired, symbols)), nil
 }
 
 // overlay is a file with sorted patches laid over it.

@@ -156,8 +156,12 @@ func (f *finder) accept() {
 		}
 	}
 	f.acceptDamaged(known, add)
-	slices.SortFunc(f.heads, func(a, b head) int { return cmp.Compare(a.addr, b.addr) })
+	f.sortHeads()
 	f.walkDamaged()
+}
+
+func (f *finder) sortHeads() {
+	slices.SortFunc(f.heads, func(a, b head) int { return cmp.Compare(a.addr, b.addr) })
 }
 
 // acceptDamaged takes heads whose neighbours do not look back or prove nothing.

@@ -194,3 +194,18 @@ func (v *view) boundVersion(lib *Libc, l *Layout, lists []List, p *pointers) {
 	lib.Min, lib.Max = low, high
 	lib.Source = strings.Join(why, "; ")
 }
+
+// takeVersion takes the version from the library's own file, if that is glibc.
+func (p *Process) takeVersion(s Symbols) {
+	text, source := s.Version()
+	minor, ok := strings.CutPrefix(text, "2.")
+	n, err := strconv.Atoi(minor)
+	if !ok || err != nil || p.Libc.Kind == Musl {
+		return
+	}
+	if p.Libc.Min > n || p.Libc.Max != 0 && p.Libc.Max < n {
+		p.disagree("glibc is %s by its file, %s to %s by the core's descriptors", text, VersionString(p.Libc.Min), VersionString(p.Libc.Max))
+		return
+	}
+	p.Libc.Kind, p.Libc.Version, p.Libc.Min, p.Libc.Max, p.Libc.Source = Glibc, n, n, n, source
+}

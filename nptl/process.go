@@ -2,6 +2,7 @@ package nptl
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/corethreads/corethreads/elfcore"
@@ -65,9 +66,9 @@ const (
 	NoThreads
 )
 
-// Read reconstructs glibc's thread descriptors and lists from a core. The error
-// is that of reading the core; what the core does not tell is in Limits.
-func Read(c *elfcore.Core) (*Process, error) {
+// Read reconstructs glibc's thread descriptors and lists from a core. Symbols may
+// be nil. It does not fail: what the core does not tell is in Limits.
+func Read(c *elfcore.Core, symbols Symbols) *Process {
 	v := newView(c)
 	p := &Process{}
 	if c.NotesCut {
@@ -76,7 +77,7 @@ func Read(c *elfcore.Core) (*Process, error) {
 	if !c.Arch.Known() {
 		p.limit(NoThreads, 0, 0, "the registers of %s are not known, so its threads are not either", c.Arch.Name)
 		p.Libc.Kind = UnknownLibc
-		return p, nil
+		return p
 	}
 	if len(c.Threads) == 0 && !c.NotesCut {
 		p.limit(NoThreads, 0, 0, "the core has no notes about threads")
@@ -84,6 +85,11 @@ func Read(c *elfcore.Core) (*Process, error) {
 	ptrs := v.followPointers()
 	p.PointerDistance, p.PointerKnown = ptrs.distance, ptrs.known
 	f := v.findHeads(ptrs)
+	heads := map[elfcore.Addr]ListKind{}
+	if symbols != nil {
+		heads = v.symbolHeads(symbols)
+		f.addSymbolHeads(maps.Clone(heads))
+	}
 	unlisted := f.unlisted()
 
 	raws := make(map[elfcore.Addr]*raw)
@@ -113,6 +119,12 @@ func Read(c *elfcore.Core) (*Process, error) {
 		p.Layout = v.inferLayout(proved)
 	}
 	roles := f.assignRoles(raws, &p.Layout, func(r *raw) bool { return v.isThread(r, &p.Layout, ptrs) })
+	if symbols != nil {
+		p.compareHeads(heads, roles)
+		if p.Found {
+			p.compareLayout(symbols)
+		}
+	}
 	p.addLists(v, roles, raws)
 	p.addUnlisted(v, unlisted, chain, raws)
 	p.Threads = v.assignOwners(ptrs, p.Handles)
@@ -121,10 +133,13 @@ func Read(c *elfcore.Core) (*Process, error) {
 		h.State = p.state(c, h)
 	}
 	p.Libc = v.libc(p.Found, &p.Layout, p.Lists, ptrs)
+	if symbols != nil {
+		p.takeVersion(symbols)
+	}
 	if len(p.Lists) == 0 {
 		p.missingHeads(v, f, ptrs)
 	}
-	return p, nil
+	return p
 }
 
 func (p *Process) limit(kind LimitKind, at elfcore.Addr, why elfcore.FaultReason, format string, args ...any) {

@@ -27,6 +27,9 @@ func writeCheck(w io.Writer, s *style, g *globals, path string, r *diagnose.Repo
 		return err
 	}
 	for i, f := range rest {
+		if f.ID == diagnose.LibthreadDB && r.Verdict == diagnose.Healthy && !g.verbose {
+			continue
+		}
 		b.WriteString("\n")
 		if i > 0 || !strings.HasPrefix(headline, f.Summary) {
 			fmt.Fprintf(&b, "%s", s.wrap(fmt.Sprintf("%s: %s", f.Severity, f.Summary), "  "))

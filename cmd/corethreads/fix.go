@@ -104,7 +104,7 @@ func runFix(cmd *cobra.Command, g *globals, f fixFlags, path string) error {
 	fix := &fixRun{cmd: cmd, globals: g, flags: f, path: path, report: r, after: r, plan: plan}
 	if len(plan.Patches) > 0 {
 		// The plan is tried before anything is written.
-		if fix.after, err = fixup.Preview(r.Core, plan); err != nil {
+		if fix.after, err = fixup.Preview(r.Core, nil, plan); err != nil {
 			return withPath(path, err)
 		}
 		if err := fix.write(); err != nil {

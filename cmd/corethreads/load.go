@@ -41,12 +41,7 @@ func (g *globals) load(cmd *cobra.Command, path string) (*diagnose.Report, error
 	if g.keep && c.Compression != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: the unpacked core is %s\n", c.Path)
 	}
-	p, err := nptl.Read(c)
-	if err != nil {
-		c.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return diagnose.Core(c, p), nil
+	return diagnose.Core(c, nptl.Read(c, nil)), nil
 }
 
 // eachCore runs a command for several cores. One that fails does not keep the
