@@ -33,7 +33,7 @@ that could not be read.`,
 				if err != nil {
 					return exitFailed, err
 				}
-				defer r.Core.Close()
+				defer r.close()
 				code := exitDone
 				for _, f := range r.Findings {
 					if f.Severity != diagnose.Note {

@@ -12,7 +12,7 @@ import (
 
 // writeCheck tells a report to a person: the verdict, why, what kind of core it
 // is, and the remedy.
-func writeCheck(w io.Writer, s *style, g *globals, path string, r *diagnose.Report) error {
+func writeCheck(w io.Writer, s *style, g *globals, path string, r *loaded) error {
 	var b strings.Builder
 	colour := map[diagnose.Verdict]func(...any) string{
 		diagnose.Misleading: s.bad.Sprint,
@@ -20,7 +20,7 @@ func writeCheck(w io.Writer, s *style, g *globals, path string, r *diagnose.Repo
 		diagnose.Warnings:   s.warn.Sprint,
 		diagnose.Healthy:    s.good.Sprint,
 	}[r.Verdict]
-	headline, rest := headline(r)
+	headline, rest := headline(r.Report)
 	fmt.Fprintf(&b, "%s: %s: %s\n", path, colour(r.Verdict), headline)
 	if g.quiet {
 		_, err := io.WriteString(w, b.String())
@@ -39,10 +39,10 @@ func writeCheck(w io.Writer, s *style, g *globals, path string, r *diagnose.Repo
 		}
 	}
 	if g.verbose {
-		writeProvenance(&b, s, r)
+		writeProvenance(&b, s, r.Report)
 	}
-	b.WriteString("\n" + s.wrap(describe(r), "  "))
-	writeRemedies(&b, path, r)
+	b.WriteString("\n" + s.wrap(describe(r.Report), "  "))
+	writeRemedies(&b, path, r.Report)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 
 	"github.com/corethreads/corethreads/diagnose"
@@ -163,7 +164,7 @@ func list[T any](s []T) []T {
 	return s
 }
 
-func newCheckDocument(path string, r *diagnose.Report) checkDocument {
+func newCheckDocument(path string, r *loaded) checkDocument {
 	d := checkDocument{
 		Schema:  "corethreads/check/1",
 		Verdict: string(r.Verdict),
@@ -175,7 +176,7 @@ func newCheckDocument(path string, r *diagnose.Report) checkDocument {
 			Reason:          orNull(r.Debugger.Reason),
 			Phantoms:        []phantomDocument{},
 		},
-		Threads:  newThreadDocuments(r),
+		Threads:  newThreadDocuments(r.Report),
 		Handles:  newHandleDocuments(r),
 		Limits:   newLimits(r.Process),
 		Findings: []findingDocument{},
@@ -189,13 +190,13 @@ func newCheckDocument(path string, r *diagnose.Report) checkDocument {
 	return d
 }
 
-func newThreadsDocument(path string, r *diagnose.Report) threadsDocument {
+func newThreadsDocument(path string, r *loaded) threadsDocument {
 	return threadsDocument{
 		Schema:  "corethreads/threads/1",
 		Core:    newCoreDocument(path, r.Core),
 		Libc:    newLibcDocument(r.Process),
 		Lists:   newListDocuments(r.Process),
-		Threads: newThreadDocuments(r),
+		Threads: newThreadDocuments(r.Report),
 		Handles: newHandleDocuments(r),
 		Limits:  newLimits(r.Process),
 	}
@@ -302,7 +303,7 @@ func newThreadDocuments(r *diagnose.Report) []threadDocument {
 	return out
 }
 
-func newHandleDocuments(r *diagnose.Report) []handleDocument {
+func newHandleDocuments(r *loaded) []handleDocument {
 	out := make([]handleDocument, 0, len(r.Process.Handles))
 	for i, h := range r.Process.Handles {
 		d := handleDocument{
@@ -314,6 +315,12 @@ func newHandleDocuments(r *diagnose.Report) []handleDocument {
 			CancelHandling: h.CancelHandling,
 			UserStack:      h.UserStack,
 			StartRoutine:   h.StartRoutine,
+		}
+		if h.StartRoutine != nil {
+			if sym, offset, ok := r.modules.Symbolize(*h.StartRoutine); ok {
+				name := fmt.Sprintf("%s+%#x", sym.Demangled(), offset)
+				d.StartSymbol = &name
+			}
 		}
 		if h.List == nptl.StackUser || h.List == nptl.StackUsed {
 			name := h.List.String()

@@ -93,18 +93,18 @@ func runFix(cmd *cobra.Command, g *globals, f fixFlags, path string) error {
 	if err != nil {
 		return err
 	}
-	defer r.Core.Close()
+	defer r.close()
 	if f.inPlace && (r.Core.Compression != "" || path == "-") {
 		return fmt.Errorf("%s cannot be edited in place, since it is not a plain file: write the repaired core to another file with -o", path)
 	}
-	plan, err := fixup.Make(r, fixup.Options{Strategy: strategy, All: f.all})
+	plan, err := fixup.Make(r.Report, fixup.Options{Strategy: strategy, All: f.all})
 	if err != nil {
 		return withPath(path, err)
 	}
-	fix := &fixRun{cmd: cmd, globals: g, flags: f, path: path, report: r, after: r, plan: plan}
+	fix := &fixRun{cmd: cmd, globals: g, flags: f, path: path, report: r.Report, after: r.Report, plan: plan}
 	if len(plan.Patches) > 0 {
 		// The plan is tried before anything is written.
-		if fix.after, err = fixup.Preview(r.Core, nil, plan); err != nil {
+		if fix.after, err = fixup.Preview(r.Core, r.symbols, plan); err != nil {
 			return withPath(path, err)
 		}
 		if err := fix.write(); err != nil {

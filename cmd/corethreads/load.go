@@ -10,11 +10,40 @@ import (
 
 	"github.com/corethreads/corethreads/diagnose"
 	"github.com/corethreads/corethreads/elfcore"
+	"github.com/corethreads/corethreads/module"
 	"github.com/corethreads/corethreads/nptl"
 )
 
-// load opens a core and diagnoses it. The caller closes the report's core.
-func (g *globals) load(cmd *cobra.Command, path string) (*diagnose.Report, error) {
+// loaded is one core with all that is known of it.
+type loaded struct {
+	*diagnose.Report
+	modules *module.Set
+	symbols nptl.Symbols
+}
+
+func (l *loaded) close() {
+	l.modules.Close()
+	l.Core.Close()
+}
+
+// load opens a core, finds its files and diagnoses it. The caller closes it.
+func (g *globals) load(cmd *cobra.Command, path string) (*loaded, error) {
+	c, err := g.open(cmd, path)
+	if err != nil {
+		return nil, err
+	}
+	set, err := g.files.load(cmd.Context(), c)
+	if err != nil {
+		c.Close()
+		return nil, withPath(path, err)
+	}
+	l := &loaded{modules: set, symbols: symbols(set)}
+	l.Report = diagnose.Core(c, nptl.Read(c, l.symbols))
+	return l, nil
+}
+
+// open opens a core, and says where it was unpacked to.
+func (g *globals) open(cmd *cobra.Command, path string) (*elfcore.Core, error) {
 	bar := newProgress(cmd.ErrOrStderr(), g.progress)
 	defer bar.done()
 	opts := []elfcore.Option{
@@ -41,7 +70,7 @@ func (g *globals) load(cmd *cobra.Command, path string) (*diagnose.Report, error
 	if g.keep && c.Compression != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: the unpacked core is %s\n", c.Path)
 	}
-	return diagnose.Core(c, nptl.Read(c, nil)), nil
+	return c, nil
 }
 
 // eachCore runs a command for several cores. One that fails does not keep the

@@ -15,6 +15,7 @@ type globals struct {
 	keep     bool
 	quiet    bool
 	verbose  bool
+	files    fileFlags
 }
 
 func newRoot() *cobra.Command {
@@ -44,6 +45,7 @@ debuggers will be wrong about the core, and repairs it so that they are right.`,
 	f.BoolVar(&g.keep, "keep", false, "keep the unpacked copy of a compressed core, and say where it is")
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "say no more than the first line")
 	f.BoolVarP(&g.verbose, "verbose", "v", false, "say where each fact comes from")
+	g.files.register(root)
 	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
 	when := cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp)
 	for _, flag := range []string{"color", "progress"} {
@@ -57,7 +59,7 @@ debuggers will be wrong about the core, and repairs it so that they are right.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w\ntry: %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newCheck(g), newFix(g), newApply(g), newUndo(g), newThreads(g))
+	root.AddCommand(newCheck(g), newFix(g), newApply(g), newUndo(g), newThreads(g), newModules(g), newTLS(g))
 	return root
 }
 
@@ -69,5 +71,6 @@ func (g *globals) validate() error {
 			return fmt.Errorf("--%s is auto, always or never, not %q", flag, value)
 		}
 	}
-	return nil
+	_, err := g.files.config()
+	return err
 }

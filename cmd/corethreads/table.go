@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
@@ -52,4 +53,17 @@ func writeTrimmed(w io.Writer, text string) error {
 		}
 	}
 	return nil
+}
+
+// tableWidth is how wide writeTable draws a table.
+func tableWidth(header []string, rows [][]string) int {
+	width := 0
+	for i := range header {
+		column := utf8.RuneCountInString(header[i])
+		for _, row := range rows {
+			column = max(column, utf8.RuneCountInString(row[i]))
+		}
+		width += column + 2
+	}
+	return width - 2
 }

@@ -33,7 +33,7 @@ Exit status: 0, or 2 for a core that could not be read.`,
 				if err != nil {
 					return exitFailed, err
 				}
-				defer r.Core.Close()
+				defer r.close()
 				if g.json {
 					return exitDone, writeJSON(w, newThreadsDocument(path, r))
 				}
@@ -47,7 +47,7 @@ Exit status: 0, or 2 for a core that could not be read.`,
 }
 
 // writeThreads draws the table of threads and handles.
-func writeThreads(w io.Writer, s *style, g *globals, r *diagnose.Report) error {
+func writeThreads(w io.Writer, s *style, g *globals, r *loaded) error {
 	header := []string{"", "TID", "PTHREAD", "STATE", "LIST", "STARTED AT", ""}
 	if g.verbose {
 		header = []string{"", "TID", "PTHREAD", "STATE", "LIST", "STARTED AT", "STACK", "THREAD POINTER", ""}
@@ -67,13 +67,13 @@ func writeThreads(w io.Writer, s *style, g *globals, r *diagnose.Report) error {
 	}
 	var b strings.Builder
 	if !g.quiet {
-		b.WriteString("\n" + s.wrap(describe(r), ""))
+		b.WriteString("\n" + s.wrap(describe(r.Report), ""))
 		for _, l := range r.Process.Limits {
 			b.WriteString(s.wrap("not determined: "+l.Text, ""))
 		}
 	}
 	if g.verbose {
-		writeProvenance(&b, s, r)
+		writeProvenance(&b, s, r.Report)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -81,7 +81,7 @@ func writeThreads(w io.Writer, s *style, g *globals, r *diagnose.Report) error {
 
 // threadRow is one line of the table; thread or handle is −1 where there is
 // none.
-func threadRow(g *globals, r *diagnose.Report, thread, handle int) []string {
+func threadRow(g *globals, r *loaded, thread, handle int) []string {
 	mark, tid, pthread, state, where, start, stack, pointer := "", "-", "-", "thread", "-", "-", "-", "-"
 	var remarks []string
 	if thread >= 0 {
@@ -111,7 +111,7 @@ func threadRow(g *globals, r *diagnose.Report, thread, handle int) []string {
 		case h.Initial:
 			start = "main"
 		case h.StartRoutine != nil:
-			start = placeName(r.Core, *h.StartRoutine)
+			start = r.code(*h.StartRoutine)
 		}
 		if h.Stack != nil {
 			stack = h.Stack.Range.String()
@@ -139,10 +139,16 @@ func threadRow(g *globals, r *diagnose.Report, thread, handle int) []string {
 	return []string{mark, tid, pthread, state, where, start, remark}
 }
 
-// placeName names an address by the mapped file, as far as the core tells.
-func placeName(c *elfcore.Core, a elfcore.Addr) string {
-	if name, offset, ok := diagnose.Place(c, a); ok {
-		return fmt.Sprintf("%s+%#x", name, offset)
+// code names an address of code: by its symbol, else by the mapped file.
+func (l *loaded) code(a elfcore.Addr) string {
+	if sym, offset, ok := l.modules.Symbolize(a); ok {
+		if offset == 0 {
+			return sym.Demangled()
+		}
+		return fmt.Sprintf("%s+%#x", sym.Demangled(), offset)
+	}
+	if file, offset, ok := diagnose.Place(l.Core, a); ok {
+		return fmt.Sprintf("%s+%#x", file, offset)
 	}
 	return a.String()
 }
