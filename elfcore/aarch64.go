@@ -30,7 +30,7 @@ func aarch64() *Arch {
 		Syscall:     Syscall{Number: "x8", Args: numbered("x", 6), Return: "x0", Futex: 98},
 		ThreadNotes: []elf.NType{ntARMTLS, ntARMPACMask},
 		PageSize:    0x1000,
-		TLS:         TLS{Variant: 1, DTV: 0, TCBSize: 16, NoOffset: 0, ForcedDynamic: -1, GDBLookup: true},
+		TLS:         TLS{Variant: 1, DTV: 0, TCBSize: 16, MuslDTV: -8, NoOffset: 0, ForcedDynamic: -1, GDBLookup: true},
 		Descriptor: Descriptor{Header: 0xc0, RobustHead: []uint64{0x20}, Distances: []DescriptorDistance{
 			{Distance: 0x6f0, Max: 27}, {Distance: 0x700, Min: 28, Max: 31}, {Distance: 0x790, Min: 32, Max: 34},
 			{Distance: 0x7c0, Min: 35, Max: 35}, {Distance: 0x740, Min: 36, Max: 40}, {Distance: 0x720, Min: 41},

@@ -112,6 +112,11 @@ type TLS struct {
 	// NoOffset and ForcedDynamic are the values of l_tls_offset that name no
 	// static block, as signed words.
 	NoOffset, ForcedDynamic int64
+	// MuslDTV is the offset of musl's dtv pointer from the unbiased thread
+	// pointer, MuslDTPOffset what its dtv entries are above the blocks
+	// (arch/*/pthread_arch.h, src/internal/pthread_impl.h).
+	MuslDTV       int64
+	MuslDTPOffset uint64
 	// GDBLookup tells that gdb 17 and later can find thread-locals without
 	// libthread_db (gdb/svr4-tls-tdep.c).
 	GDBLookup bool

@@ -33,7 +33,7 @@ func s390x() *Arch {
 		Syscall:     Syscall{Note: ntS390SystemCall, Args: append([]string{"orig_r2"}, numbered("r", 8)[3:]...), Return: "r2", Futex: 238},
 		ThreadNotes: []elf.NType{ntS390SystemCall},
 		PageSize:    0x1000,
-		TLS:         TLS{Variant: 2, DTV: 8, NoOffset: 0, ForcedDynamic: -1, GDBLookup: true},
+		TLS:         TLS{Variant: 2, DTV: 8, MuslDTV: 8, NoOffset: 0, ForcedDynamic: -1, GDBLookup: true},
 		Descriptor:  Descriptor{Header: 0xc0, RobustHead: []uint64{0x20}, SelfPointers: true},
 	}
 }

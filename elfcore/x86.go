@@ -42,7 +42,7 @@ func x8664() *Arch {
 		TP:       ThreadPointer{Reg: "fs_base"},
 		Syscall:  x8664Syscall(202),
 		PageSize: 0x1000,
-		TLS:      TLS{Variant: 2, DTV: 8, NoOffset: 0, ForcedDynamic: -1, GDBLookup: true},
+		TLS:      TLS{Variant: 2, DTV: 8, MuslDTV: 8, NoOffset: 0, ForcedDynamic: -1, GDBLookup: true},
 		Descriptor: Descriptor{Header: 0x2c0, RobustHead: []uint64{0x20}, SelfPointers: true, StartRoutines: []StartRoutineOffset{
 			{Offset: 0x378, Min: 36, Max: 41}, {Offset: 0x380, Max: 35}, {Offset: 0x380, Min: 42},
 		}},
@@ -65,7 +65,7 @@ func x32() *Arch {
 		TP:         ThreadPointer{Reg: "fs_base"},
 		Syscall:    x8664Syscall(0x40000000 + 202), // __X32_SYSCALL_BIT
 		PageSize:   0x1000,
-		TLS:        TLS{Variant: 2, DTV: 4, NoOffset: 0, ForcedDynamic: -1, GDBLookup: true},
+		TLS:        TLS{Variant: 2, DTV: 4, MuslDTV: 4, NoOffset: 0, ForcedDynamic: -1, GDBLookup: true},
 		Descriptor: Descriptor{Header: 0x280, RobustHead: []uint64{0x14}, SelfPointers: true},
 	}
 }
@@ -89,7 +89,7 @@ func i386() *Arch {
 		Syscall:     Syscall{Number: "orig_eax", Args: []string{"ebx", "ecx", "edx", "esi", "edi", "ebp"}, Return: "eax", Futex: 240},
 		ThreadNotes: []elf.NType{nt386TLS},
 		PageSize:    0x1000,
-		TLS:         TLS{Variant: 2, DTV: 4, NoOffset: 0, ForcedDynamic: -1},
+		TLS:         TLS{Variant: 2, DTV: 4, MuslDTV: 4, NoOffset: 0, ForcedDynamic: -1},
 		Descriptor:  Descriptor{Header: 0x60, RobustHead: []uint64{0x0c, 0x10}, SelfPointers: true},
 	}
 }
