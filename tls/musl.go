@@ -51,3 +51,67 @@ func (r *Resolver) muslBlock(t Thread, m *Module) Block {
 	}
 	return Block{Address: r.narrow(elfcore.Addr(val - tls.MuslDTPOffset)), Status: OK, How: "dtv"}
 }
+
+// maxScan bounds how much memory is searched for musl's exited threads, in
+// bytes.
+const maxScan = 1 << 30
+
+// exitedMuslThreads searches memory for descriptors of threads that have exited
+// and were not joined. musl takes a thread off its ring when it exits, so that
+// nothing leads to them; but it makes the descriptor a ring of its own and sets
+// its tid to 0 (src/thread/pthread_create.c, __pthread_exit), and its dtv still
+// has one block for each module. Joined threads' memory is unmapped.
+func (r *Resolver) exitedMuslThreads(living []Thread) []Thread {
+	if !r.core.Arch.Descriptor.SelfPointers || len(r.modules) == 0 {
+		return nil
+	}
+	known := make(map[elfcore.Addr]bool)
+	for _, t := range living {
+		known[t.Pthread] = true
+	}
+	var out []Thread
+	scanned := uint64(0)
+	const chunk = 1 << 20
+	buf := make([]byte, chunk)
+	for i := range r.core.Segments {
+		s := &r.core.Segments[i]
+		if !s.Writable() {
+			continue
+		}
+		for at := uint64(0); at < s.FileSize; at += chunk {
+			if scanned += chunk; scanned > maxScan {
+				r.warnings = append(r.warnings, fmt.Sprintf("exited threads were searched for in the first %d MiB of memory only", maxScan>>20))
+				return out
+			}
+			n, _ := r.core.ReadMemory(buf[:min(chunk, s.FileSize-at)], s.Start+elfcore.Addr(at))
+			for b := buf[:n]; uint64(len(b)) >= r.w; b = b[r.w:] {
+				a := s.Start + elfcore.Addr(at+uint64(n-len(b)))
+				if elfcore.Addr(r.core.WordOf(b)) == a && !known[a] && r.exitedMusl(a) {
+					out = append(out, Thread{LWP: -1, Handle: -1, Pthread: a, Pointer: a})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// exitedMusl tells whether the descriptor of an exited thread is at an address:
+// self, dtv, prev, next, sysinfo, canary, tid.
+func (r *Resolver) exitedMusl(a elfcore.Addr) bool {
+	word := func(i uint64) elfcore.Addr {
+		x, err := r.core.Word(a + elfcore.Addr(i*r.w))
+		if err != nil {
+			return 0
+		}
+		return elfcore.Addr(x)
+	}
+	if word(2) != a || word(3) != a {
+		return false
+	}
+	if tid, err := r.core.Uint32(a + elfcore.Addr(6*r.w)); err != nil || tid != 0 {
+		return false
+	}
+	dtv := word(1)
+	count, err := r.core.Word(dtv)
+	return err == nil && count >= 1 && count <= uint64(len(r.modules))
+}

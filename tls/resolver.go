@@ -22,8 +22,8 @@ type Resolver struct {
 	hasLinkMaps bool
 }
 
-// Thread is a thread whose variables can be asked for: an LWP of the core, or a
-// handle whose thread is gone.
+// Thread is a thread whose variables can be asked for: an LWP of the core, or one
+// that is gone and has left a handle (with musl, only its memory).
 type Thread struct {
 	// LWP is the index in Core.Threads, −1 for none.
 	LWP int
@@ -105,6 +105,9 @@ func (r *Resolver) listThreads() []Thread {
 		if h.Owner < 0 {
 			out = append(out, Thread{LWP: -1, Handle: i, Pthread: h.Pthread})
 		}
+	}
+	if r.process.Libc.Kind == nptl.Musl {
+		out = append(out, r.exitedMuslThreads(out)...)
 	}
 	distance, known := r.process.PointerDistance, r.process.PointerKnown
 	if !known {

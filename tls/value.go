@@ -32,7 +32,19 @@ func (r *Resolver) Value(t Thread, v *Variable) Value {
 	if block.Status != OK {
 		return out
 	}
-	out.Address = r.narrow(block.Address + elfcore.Addr(v.Offset))
+	base := r.narrow(block.Address + elfcore.Addr(v.Offset))
+	if v.rustState != nil {
+		state := make([]byte, 1)
+		if _, err := r.core.ReadMemory(state, base+elfcore.Addr(*v.rustState)); err == nil {
+			out.Why = rustState(state[0])
+		}
+	}
+	at, why := r.follow(base, v.path)
+	if why != "" {
+		out.Status, out.Why = NotInCore, why
+		return out
+	}
+	out.Address = at
 	b := make([]byte, min(v.Size, maxValue))
 	if _, err := r.core.ReadMemory(b, out.Address); err != nil {
 		out.Status, out.Why = NotInCore, err.Error()
@@ -45,7 +57,7 @@ func (r *Resolver) Value(t Thread, v *Variable) Value {
 // Format gives a value for people. The type is not known, only the size: a word
 // is a number, and where it points into memory, an address with what is there;
 // a text is shown as one; everything else in hexadecimal.
-func (r *Resolver) Format(v *Variable, b []byte) string {
+func (r *Resolver) Format(b []byte) string {
 	if s, ok := text(b); ok && len(b) > 8 {
 		return s
 	}

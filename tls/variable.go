@@ -2,6 +2,7 @@ package tls
 
 import (
 	"debug/elf"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -23,6 +24,14 @@ type Variable struct {
 	Bound bool
 	// Symbol is where it was found.
 	Symbol module.Symbol
+	// Type is the name of its type, empty where no debug information was
+	// asked.
+	Type string
+	// path leads from the variable to a member of what it points at.
+	path []step
+	// rustState is the offset from the variable to the byte in which Rust notes
+	// whether the thread has initialised it, nil for none.
+	rustState *uint64
 }
 
 // Variables are all thread-local variables of all modules with symbols, in the
@@ -53,12 +62,39 @@ type nameIn struct {
 	name      string
 }
 
-// Find gives the variables of a name: all of them, of all modules, but only
+// IsPattern tells whether a name is a pattern: it has a *, ? or [ in it.
+func IsPattern(name string) bool { return strings.ContainsAny(name, "*?[") }
+
+// Find gives the variables of a name among all: those of all modules, but only
 // those of the most exact way to match: the linkage name, the name as in source,
 // its last parts behind "::", a function-local static (GCC's name.N), a part of
-// a Rust path. A name with *, ? or [ is a pattern for whole names.
-func Find(all []Variable, name string) []Variable {
-	if strings.ContainsAny(name, "*?[") {
+// a Rust path. A pattern must match a whole name. Behind "->" or "." follows a
+// member of the variable, or of what it points at; that takes debug information,
+// and the error says why it cannot be had.
+func (r *Resolver) Find(all []Variable, name string) ([]Variable, error) {
+	if found := match(all, name); len(found) > 0 {
+		for i := range found {
+			found[i] = r.unwrapRust(found[i])
+		}
+		return found, nil
+	}
+	base, steps, ok := parseMembers(name)
+	if !ok {
+		return nil, nil
+	}
+	var out []Variable
+	for _, v := range match(all, base) {
+		member, err := r.member(v, steps)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		out = append(out, member)
+	}
+	return out, nil
+}
+
+func match(all []Variable, name string) []Variable {
+	if IsPattern(name) {
 		return filter(all, func(v *Variable) bool { return glob(name, v.Linkage) || glob(name, v.Name) })
 	}
 	for _, match := range []func(*Variable) bool{

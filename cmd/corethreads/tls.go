@@ -21,7 +21,9 @@ type tlsDocument struct {
 }
 
 type variableDocument struct {
+	// Name is what was asked for; the name as in source where nothing was.
 	Name     string          `json:"name"`
+	Source   string          `json:"source_name"`
 	Linkage  string          `json:"linkage_name"`
 	Module   string          `json:"module"`
 	ModuleID *uint64         `json:"module_id"`
@@ -80,7 +82,8 @@ and for every handle whose thread has exited, without libthread_db and without
 debug information: names come from the symbol tables of the program and its
 libraries. A VAR is a name as in the symbol table or as in source, its last parts
 (var, Class::var, ns::Class::var), or a pattern such as 'ns::*'. Where several
-modules have a variable of the name, all are shown.
+modules have a variable of the name, all are shown. With debug information, a
+member of it can be asked for too: 'var.member', 'var->member'.
 
 Without VAR it lists the modules with thread-local storage and where each
 thread's block lies.
@@ -115,8 +118,14 @@ type tlsRun struct {
 	flags    tlsFlags
 	resolver *tls.Resolver
 	threads  []tls.Thread
-	found    []tls.Variable
+	found    []found
 	missing  []string
+}
+
+// found is a variable with the name by which it was asked for.
+type found struct {
+	tls.Variable
+	asked string
 }
 
 func runTLS(cmd *cobra.Command, g *globals, f tlsFlags, l *loaded, names []string) error {
@@ -129,15 +138,26 @@ func runTLS(cmd *cobra.Command, g *globals, f tlsFlags, l *loaded, names []strin
 	r.threads = threads
 	all := r.resolver.Variables()
 	for _, name := range names {
-		found := tls.Find(all, name)
-		if len(found) == 0 {
+		vars, err := r.resolver.Find(all, name)
+		if err != nil {
+			return err
+		}
+		if len(vars) == 0 {
 			r.missing = append(r.missing, name)
 		}
-		r.found = append(r.found, found...)
+		for _, v := range vars {
+			x := found{v, name}
+			if tls.IsPattern(name) {
+				x.asked = v.Name
+			}
+			r.found = append(r.found, x)
+		}
 	}
 	w := cmd.OutOrStdout()
 	if g.json && len(names) == 0 {
-		r.found = all
+		for _, v := range all {
+			r.found = append(r.found, found{v, v.Name})
+		}
 	}
 	if g.json {
 		err = writeJSON(w, r.document())
@@ -182,7 +202,7 @@ func (r *tlsRun) state(t tls.Thread) string {
 	case t.LWP >= 0:
 		return string(nptl.Live)
 	}
-	return string(nptl.UnknownState)
+	return string(nptl.Zombie) // of musl, which keeps no handles
 }
 
 func (r *tlsRun) tid(t tls.Thread) *int {
@@ -200,17 +220,17 @@ func (r *tlsRun) document() tlsDocument {
 	for i := range r.found {
 		v := &r.found[i]
 		x := variableDocument{
-			Name: v.Name, Linkage: v.Linkage, Module: v.Module.String(), ModuleID: orNull(v.Module.ID), Bound: v.Bound,
+			Name: v.asked, Source: v.Name, Linkage: v.Linkage, Type: orNull(v.Type), Module: v.Module.String(), ModuleID: orNull(v.Module.ID), Bound: v.Bound,
 			Offset: v.Offset, Size: v.Size, Values: []valueDocument{},
 		}
 		for _, t := range r.threads {
-			val := r.resolver.Value(t, v)
+			val := r.resolver.Value(t, &v.Variable)
 			y := valueDocument{
 				TID: r.tid(t), Pthread: orNull(t.Pthread), State: r.state(t), Address: orNull(val.Address),
 				Status: string(val.Status), How: orNull(val.How), Reason: orNull(val.Why),
 			}
 			if val.Bytes != nil {
-				digits, text := hex.EncodeToString(val.Bytes), r.resolver.Format(v, val.Bytes)
+				digits, text := hex.EncodeToString(val.Bytes), r.resolver.Format(val.Bytes)
 				y.Bytes, y.Value = &digits, &text
 			}
 			x.Values = append(x.Values, y)

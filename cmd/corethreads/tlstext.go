@@ -26,14 +26,14 @@ func (r *tlsRun) label(t tls.Thread) string {
 }
 
 // show gives a value for a cell.
-func (r *tlsRun) show(v *tls.Variable, x tls.Value) string {
+func (r *tlsRun) show(x tls.Value) string {
 	switch {
 	case x.Status != tls.OK:
 		return string(x.Status)
 	case r.flags.raw:
 		return hex.EncodeToString(x.Bytes)
 	}
-	return r.resolver.Format(v, x.Bytes)
+	return r.resolver.Format(x.Bytes)
 }
 
 // writeValues draws the variables: threads down and variables across where that
@@ -71,7 +71,7 @@ func (r *tlsRun) across() (header []string, rows [][]string) {
 	for _, t := range r.threads {
 		row := []string{r.label(t)}
 		for i := range r.found {
-			row = append(row, r.show(&r.found[i], r.resolver.Value(t, &r.found[i])))
+			row = append(row, r.show(r.resolver.Value(t, &r.found[i].Variable)))
 		}
 		rows = append(rows, row)
 	}
@@ -79,13 +79,21 @@ func (r *tlsRun) across() (header []string, rows [][]string) {
 }
 
 // heading names a variable, with its module where another one has the name too.
-func (r *tlsRun) heading(v *tls.Variable) string {
+func (r *tlsRun) heading(v *found) string {
 	for i := range r.found {
-		if o := &r.found[i]; o.Name == v.Name && o.Module != v.Module {
-			return fmt.Sprintf("%s (%s)", v.Name, shortModule(v.Module))
+		if o := &r.found[i]; o.asked == v.asked && o.Module != v.Module {
+			return fmt.Sprintf("%s (%s)", v.asked, shortModule(v.Module))
 		}
 	}
-	return v.Name
+	return v.asked
+}
+
+// title names a variable by what was asked for, and by its full name.
+func (v *found) title() string {
+	if v.asked == v.Name || strings.Contains(v.asked, v.Name) {
+		return v.asked
+	}
+	return fmt.Sprintf("%s (%s)", v.asked, v.Name)
 }
 
 func shortModule(m *tls.Module) string {
@@ -94,8 +102,8 @@ func shortModule(m *tls.Module) string {
 }
 
 // writeVariable draws one variable of all threads.
-func (r *tlsRun) writeVariable(w io.Writer, s *style, v *tls.Variable) error {
-	title := fmt.Sprintf("%s in %s, %s", v.Name, shortModule(v.Module), plural(int(v.Size), "byte"))
+func (r *tlsRun) writeVariable(w io.Writer, s *style, v *found) error {
+	title := fmt.Sprintf("%s in %s, %s", v.title(), shortModule(v.Module), plural(int(v.Size), "byte"))
 	if !v.Bound {
 		title += ", not the one that code uses: an earlier module defines it too"
 	}
@@ -110,12 +118,12 @@ func (r *tlsRun) writeVariable(w io.Writer, s *style, v *tls.Variable) error {
 		header = append(header, "HOW")
 	}
 	for _, t := range r.threads {
-		x := r.resolver.Value(t, v)
+		x := r.resolver.Value(t, &v.Variable)
 		address := "-"
 		if x.Address != 0 {
 			address = x.Address.String()
 		}
-		row := []string{r.label(t), address, r.show(v, x)}
+		row := []string{r.label(t), address, r.show(x)}
 		if r.globals.verbose {
 			row = append(row, strings.TrimSpace(x.How+" "+x.Why))
 		}
@@ -126,7 +134,7 @@ func (r *tlsRun) writeVariable(w io.Writer, s *style, v *tls.Variable) error {
 
 // grouped counts the threads that have equal values, in the order in which the
 // values appear.
-func (r *tlsRun) grouped(v *tls.Variable) [][]string {
+func (r *tlsRun) grouped(v *found) [][]string {
 	type group struct {
 		n     int
 		value string
@@ -135,14 +143,14 @@ func (r *tlsRun) grouped(v *tls.Variable) [][]string {
 	var order []*group
 	groups := make(map[string]*group)
 	for _, t := range r.threads {
-		x := r.resolver.Value(t, v)
-		key := r.show(v, x)
+		x := r.resolver.Value(t, &v.Variable)
+		key := r.show(x)
 		if t.LWP < 0 {
 			key = r.state(t) + "\x00" + key
 		}
 		g := groups[key]
 		if g == nil {
-			value := r.show(v, x)
+			value := r.show(x)
 			if t.LWP < 0 {
 				value += " (" + r.state(t) + ")"
 			}
