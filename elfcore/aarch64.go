@@ -27,7 +27,7 @@ func aarch64() *Arch {
 		FP:          "x29",
 		Return:      "x30",
 		TP:          ThreadPointer{Note: ntARMTLS},
-		Syscall:     Syscall{Number: "x8", Args: numbered("x", 6), Return: "x0", Futex: 98},
+		Syscall:     Syscall{Number: "x8", Args: numbered("x", 6), Return: "x0", Rewound: true, Futex: 98},
 		ThreadNotes: []elf.NType{ntARMTLS, ntARMPACMask},
 		PageSize:    0x1000,
 		TLS:         TLS{Variant: 1, DTV: 0, TCBSize: 16, MuslDTV: -8, NoOffset: 0, ForcedDynamic: -1, GDBLookup: true},

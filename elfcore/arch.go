@@ -92,8 +92,17 @@ type Syscall struct {
 	// kernel stopped the thread; Return is the one with the result.
 	Args   []string
 	Return string
-	// Futex is the number of futex(2).
-	Futex uint64
+	// Rewound tells that the kernel, before it dumps, sets a blocked thread's pc
+	// back to the system call and its first argument back in its register, so
+	// that the result is lost.
+	Rewound bool
+	// Trap is a register that tells why the kernel was entered, and InCall its
+	// values for a system call; empty where Number tells by itself.
+	Trap   string
+	InCall []uint64
+	// Futex is the number of futex(2), FutexTime64 that of futex_time64(2) on
+	// 32-bit systems.
+	Futex, FutexTime64 uint64
 }
 
 // TLS is the part of the ABI for thread-local storage that glibc and musl

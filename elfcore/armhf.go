@@ -21,7 +21,7 @@ func armhf() *Arch {
 		SP:         "sp",
 		FP:         "r11",
 		Return:     "lr",
-		Syscall:    Syscall{Number: "r7", Args: append([]string{"orig_r0"}, numbered("r", 6)[1:]...), Return: "r0", Futex: 240},
+		Syscall:    Syscall{Number: "r7", Args: append([]string{"orig_r0"}, numbered("r", 6)[1:]...), Return: "r0", Rewound: true, Futex: 240, FutexTime64: 422},
 		PageSize:   0x1000,
 		TLS:        TLS{Variant: 1, DTV: 0, TCBSize: 8, MuslDTV: -4, NoOffset: 0, ForcedDynamic: -1},
 		Descriptor: Descriptor{Header: 0x60, RobustHead: []uint64{0x0c, 0x10, 0x14}},

@@ -22,7 +22,7 @@ func ppc64le() *Arch {
 		SP:       "r1",
 		Return:   "link",
 		TP:       ThreadPointer{Reg: "r13"},
-		Syscall:  Syscall{Number: "r0", Args: append([]string{"orig_r3"}, numbered("r", 9)[4:]...), Return: "r3", Futex: 221},
+		Syscall:  Syscall{Number: "r0", Args: append([]string{"orig_r3"}, numbered("r", 9)[4:]...), Return: "r3", Trap: "trap", InCall: []uint64{0x3000, 0xc00}, Futex: 221},
 		PageSize: 0x1000,
 		TLS:      TLS{Variant: 1, Bias: 0x7000, DTV: -8, MuslDTV: -8, MuslDTPOffset: 0x8000, NoOffset: -1, ForcedDynamic: -2, GDBLookup: true},
 		Descriptor: Descriptor{Header: 0xc0, RobustHead: []uint64{0x20}, Distances: []DescriptorDistance{

@@ -23,7 +23,7 @@ func riscv64() *Arch {
 		FP:       "s0",
 		Return:   "ra",
 		TP:       ThreadPointer{Reg: "tp"},
-		Syscall:  Syscall{Number: "a7", Args: numbered("a", 6), Return: "a0", Futex: 98},
+		Syscall:  Syscall{Number: "a7", Args: numbered("a", 6), Return: "a0", Rewound: true, Futex: 98},
 		PageSize: 0x1000,
 		TLS:      TLS{Variant: 1, DTV: -16, MuslDTV: -8, MuslDTPOffset: 0x800, NoOffset: -1, ForcedDynamic: -2, GDBLookup: true},
 		Descriptor: Descriptor{Header: 0xc0, RobustHead: []uint64{0x20}, Distances: []DescriptorDistance{

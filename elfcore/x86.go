@@ -86,7 +86,7 @@ func i386() *Arch {
 		SP:          "esp",
 		FP:          "ebp",
 		TP:          ThreadPointer{Note: nt386TLS, Selector: "gs"},
-		Syscall:     Syscall{Number: "orig_eax", Args: []string{"ebx", "ecx", "edx", "esi", "edi", "ebp"}, Return: "eax", Futex: 240},
+		Syscall:     Syscall{Number: "orig_eax", Args: []string{"ebx", "ecx", "edx", "esi", "edi", "ebp"}, Return: "eax", Futex: 240, FutexTime64: 422},
 		ThreadNotes: []elf.NType{nt386TLS},
 		PageSize:    0x1000,
 		TLS:         TLS{Variant: 2, DTV: 4, MuslDTV: 4, NoOffset: 0, ForcedDynamic: -1},
