@@ -1,0 +1,127 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// scratch is a sparse file in the making.
+type scratch struct {
+	*os.File
+	dir  string
+	keep string // the path it gets in the end; empty if it has no name at all
+	size int64  // bytes so far, holes included
+}
+
+// folders are the places to unpack into, best first. Cores are large and /tmp
+// often lies in memory, so that /var/tmp comes before it.
+func folders(beside string, opts Options) []string {
+	if opts.TempDir != "" {
+		return []string{opts.TempDir}
+	}
+	var dirs []string
+	if beside != "" {
+		dirs = append(dirs, beside)
+	}
+	if dir := os.Getenv("TMPDIR"); dir != "" {
+		return append(dirs, dir)
+	}
+	return append(dirs, "/var/tmp", "/tmp")
+}
+
+// newScratch creates the file in the first of dirs that takes it. A name is
+// what the file gets in the end; without it the file never has one.
+func newScratch(dirs []string, name string) (*scratch, error) {
+	var refused []string
+	for _, dir := range dirs {
+		s := &scratch{dir: dir}
+		if name != "" {
+			s.keep = filepath.Join(dir, name)
+			if _, err := os.Lstat(s.keep); err == nil {
+				return nil, fmt.Errorf("%s exists already: use it if it is this core unpacked, else move it away", s.keep)
+			}
+		}
+		err := s.create()
+		if err == nil {
+			return s, nil
+		}
+		refused = append(refused, fmt.Sprintf("%s: %v", dir, err))
+	}
+	return nil, fmt.Errorf("cannot unpack the core (--tmp-dir names another place): %s", strings.Join(refused, "; "))
+}
+
+func (s *scratch) create() (err error) {
+	if s.keep != "" {
+		s.File, err = os.CreateTemp(s.dir, "."+filepath.Base(s.keep)+".*")
+	} else {
+		s.File, err = anonymous(s.dir)
+	}
+	if err == nil {
+		if err = s.checkRoom(); err != nil {
+			s.discard()
+		}
+	}
+	// The name that CreateTemp made up says nothing to anybody.
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	return err
+}
+
+// anonymous creates a file of mode 0600 that has no name in dir, so that no
+// death of the process can leave it behind.
+func anonymous(dir string) (*os.File, error) {
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return unlinked(dir)
+	}
+	return os.NewFile(uintptr(fd), filepath.Join(dir, "unpacked core")), nil
+}
+
+// unlinked is for file systems that do not know O_TMPFILE, such as NFS.
+func unlinked(dir string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, ".corethreads-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// finish gives the file its size and its name, if it is to have one.
+func (s *scratch) finish() (path string, err error) {
+	if err := s.Truncate(s.size); err != nil {
+		return "", s.failed(err)
+	}
+	if s.keep == "" {
+		return "", nil
+	}
+	// A plain rename would replace a file that came to be meanwhile.
+	err = unix.Renameat2(unix.AT_FDCWD, s.Name(), unix.AT_FDCWD, s.keep, unix.RENAME_NOREPLACE)
+	if err == unix.EINVAL { // NFS has no such rename, but links
+		if err = os.Link(s.Name(), s.keep); err == nil {
+			err = os.Remove(s.Name())
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s cannot be kept: %w", s.keep, err)
+	}
+	return s.keep, nil
+}
+
+// discard is for a file that is not wanted any more.
+func (s *scratch) discard() {
+	if s.keep != "" {
+		os.Remove(s.Name())
+	}
+	s.Close()
+}
