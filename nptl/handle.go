@@ -71,6 +71,8 @@ type Handle struct {
 	// Whole tells that all of it that matters could be read.
 	Whole bool
 
+	// listed tells that it was found on a list.
+	listed bool
 	// stackEnd is __libc_stack_end, which the initial thread's descriptor keeps
 	// as the size of its stack block.
 	stackEnd elfcore.Addr
@@ -87,11 +89,14 @@ func (v *view) terminated(r *raw, l *Layout) bool {
 }
 
 // userStack tells whether the program supplied the stack; known is false where
-// the layout does not say.
+// the layout does not say. A thread for which neither form of the flag is set is
+// on a stack of glibc's in any case.
 func (v *view) userStack(r *raw, l *Layout) (user, known bool) {
 	switch {
 	case l.UserStack == 0:
-		return false, false
+		flags := v.flagsOffset(l.RobustHead)
+		mode, ok := v.raw32(r, flags+stackModeOffset)
+		return false, ok && r.bytes[flags+userStackOffset] == 0 && mode < stackModeUser
 	case l.StackMode:
 		x, ok := v.raw32(r, l.UserStack)
 		return x == stackModeUser, ok && x <= stackModeUser
@@ -131,14 +136,11 @@ func (v *view) handle(r *raw, l *Layout) *Handle {
 	if pc, ok := v.rawWord(r, l.StartRoutine); ok && l.StartRoutine != 0 && v.executable(pc) {
 		h.StartRoutine = &pc
 	}
-	if l.StackBlock != 0 && v.stackAt(r, l.StackBlock) {
-		start, _ := v.rawWord(r, l.StackBlock)
-		size, _ := v.rawWord(r, l.StackBlock+v.w)
-		guard, _ := v.rawWord(r, l.StackBlock+2*v.w)
-		if guard > size {
-			guard = 0
+	if stack, ok := v.stackAt(r, l.StackBlock); ok {
+		h.Stack = &Stack{Range: stack}
+		if guard, _ := v.rawWord(r, l.StackBlock+2*v.w); uint64(guard) <= stack.Len() {
+			h.Stack.Guard = uint64(guard)
 		}
-		h.Stack = &Stack{Range: elfcore.Range{Start: start, End: start + size}, Guard: uint64(guard)}
 	}
 	return h
 }

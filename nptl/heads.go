@@ -8,7 +8,7 @@ import (
 )
 
 // shape is how a pair of words looks that could be the head of a list.
-type shape int
+type shape uint8
 
 const (
 	empty shape = iota // next is the head itself: libthread_db sees an empty list
@@ -17,11 +17,17 @@ const (
 	loose              // none looks back
 )
 
+// candidate is a pair of words that could be the head of a list.
+type candidate struct {
+	addr elfcore.Addr
+	// image numbers the image that it is in.
+	image int
+	shape shape
+}
+
 // head is the head of one of glibc's lists of descriptors.
 type head struct {
-	addr  elfcore.Addr
-	shape shape
-	place place
+	addr elfcore.Addr
 	// image numbers the image of the head, so that two copies of libpthread
 	// are told apart.
 	image int
@@ -37,45 +43,66 @@ type finder struct {
 	// proved are nodes next to an accepted head.
 	proved map[elfcore.Addr]bool
 
-	candidates []head // of all shapes, as scanned
-	heads      []head // accepted, with their walks
-	empties    map[elfcore.Addr]head
+	candidates []candidate // of all shapes but empty, as scanned
+	heads      []head      // accepted, with their walks
+	known      map[elfcore.Addr]bool
+	empties    map[elfcore.Addr]bool
 	onList     map[elfcore.Addr]bool
+
+	// What a core that is made to cost much can still make us do: read bytes
+	// of data, and walk nodes.
+	bytes uint64
+	nodes int
 }
+
+// Bounds that no sound process comes near. A process has three lists, and three
+// more for each further copy of the thread library, of which there can be 16.
+const (
+	maxScan       = 64 << 20
+	maxCandidates = 1 << 20
+	maxHeads      = 64
+)
 
 // findHeads looks for the heads of stack_user, stack_used and stack_cache.
 // Places are tried in order until every proved thread is on a list.
 func (v *view) findHeads(p *pointers) *finder {
 	f := &finder{
 		view:    v,
-		images:  v.images(),
 		threads: make(map[elfcore.Addr]bool),
 		proved:  make(map[elfcore.Addr]bool),
-		empties: make(map[elfcore.Addr]head),
+		known:   make(map[elfcore.Addr]bool),
+		empties: make(map[elfcore.Addr]bool),
 		onList:  make(map[elfcore.Addr]bool),
+		bytes:   maxScan,
+		nodes:   2 * v.maxNodes(),
 	}
 	for _, n := range p.node {
 		if n != 0 {
 			f.threads[n] = true
 		}
 	}
-	for i := range f.images {
-		f.scan(i)
+	for _, im := range v.images() {
+		f.scan(im)
 	}
 	f.accept()
 	f.followThreads()
 	if len(f.heads) == 0 {
-		f.images = append(f.images, v.others())
-		f.scan(len(f.images) - 1)
+		f.scan(v.others())
 		f.accept()
 	}
 	return f
 }
 
 // scan collects candidates from the data of an image.
-func (f *finder) scan(index int) {
-	im := f.images[index]
+func (f *finder) scan(im image) {
+	f.images = append(f.images, im)
+	index := len(f.images) - 1
 	for _, r := range im.data {
+		if r.Len() > f.bytes {
+			f.images[index].partial = true
+			return
+		}
+		f.bytes -= r.Len()
 		b := make([]byte, r.Len())
 		n, _ := f.ReadMemory(b, r.Start)
 		b = b[:n]
@@ -86,8 +113,13 @@ func (f *finder) scan(index int) {
 				continue
 			}
 			a := r.Start + elfcore.Addr(at)
-			if s, ok := f.shapeOf(a, next, prev); ok {
-				f.candidates = append(f.candidates, head{addr: a, shape: s, place: im.place, image: index})
+			s, ok := f.shapeOf(a, next, prev)
+			switch {
+			case !ok || len(f.candidates) == maxCandidates:
+			case s == empty:
+				f.empties[a] = true
+			default:
+				f.candidates = append(f.candidates, candidate{addr: a, image: index, shape: s})
 			}
 		}
 	}
@@ -112,150 +144,128 @@ func (f *finder) shapeOf(a, next, prev elfcore.Addr) (shape, bool) {
 	return loose, f.plausible(next) && f.plausible(prev)
 }
 
+// place tells where a head is.
+func (f *finder) place(h *head) place { return f.images[h.image].place }
+
+// isHead tells whether an accepted or an empty head is at a.
+func (f *finder) isHead(a elfcore.Addr) bool { return f.known[a] || f.empties[a] }
+
 // accept decides which candidates are heads.
 func (f *finder) accept() {
-	known := make(map[elfcore.Addr]bool)
-	for _, h := range f.heads {
-		known[h.addr] = true
-	}
-	add := func(h head) {
-		if known[h.addr] {
-			return
-		}
-		known[h.addr] = true
-		h.walk = f.walk(h.addr)
-		f.heads = append(f.heads, h)
-		for _, n := range h.walk.nodes {
-			f.onList[n] = true
-		}
-	}
 	// A neighbour that looks back and is a descriptor makes a head, unless
 	// the pair itself is a descriptor's: the initial thread's lies inside the
 	// loader's own data.
-	for _, h := range f.candidates {
-		if h.shape == empty {
-			f.empties[h.addr] = h
+	for _, c := range f.candidates {
+		if f.known[c.addr] || c.shape == loose {
 			continue
 		}
-		if h.shape == loose {
-			continue
-		}
-		next, prev, _ := f.pair(h.addr)
+		next, prev, _ := f.pair(c.addr)
 		n, p := elfcore.Addr(next), elfcore.Addr(prev)
-		proved := f.points(n+elfcore.Addr(f.w), h.addr) && f.probe(n) || f.points(p, h.addr) && f.probe(p)
-		if proved && !f.probe(h.addr) {
-			add(h)
-			f.proved[n], f.proved[p] = true, true
+		proved := f.points(n+elfcore.Addr(f.w), c.addr) && f.probe(n) || f.points(p, c.addr) && f.probe(p)
+		if proved && !f.probe(c.addr) {
+			f.add(c)
 		}
 	}
-	for _, h := range f.heads {
-		for _, n := range h.walk.nodes {
-			if f.probe(n) {
-				f.proved[n] = true
-			}
-		}
-	}
-	f.acceptDamaged(known, add)
-	f.sortHeads()
+	f.acceptDamaged()
+	f.settle()
+}
+
+// settle orders the heads that were accepted, and completes their walks.
+func (f *finder) settle() {
+	slices.SortFunc(f.heads, func(a, b head) int { return cmp.Compare(a.addr, b.addr) })
 	f.walkDamaged()
 }
 
-func (f *finder) sortHeads() {
-	slices.SortFunc(f.heads, func(a, b head) int { return cmp.Compare(a.addr, b.addr) })
+// add accepts a head and walks its list.
+func (f *finder) add(c candidate) {
+	if f.known[c.addr] || len(f.heads) == maxHeads || f.nodes <= 0 {
+		return
+	}
+	h := head{addr: c.addr, image: c.image, walk: f.walk(c.addr, f.nodes)}
+	f.known[c.addr] = true
+	f.heads = append(f.heads, h)
+	f.nodes -= len(h.walk.nodes)
+	for _, n := range h.walk.nodes {
+		f.onList[n] = true
+		if f.probe(n) {
+			f.proved[n] = true
+		}
+	}
+	if p, ok := f.pointer(c.addr + elfcore.Addr(f.w)); ok && f.probe(p) {
+		f.proved[p] = true
+	}
 }
 
 // acceptDamaged takes heads whose neighbours do not look back or prove nothing.
-func (f *finder) acceptDamaged(known map[elfcore.Addr]bool, add func(head)) {
+func (f *finder) acceptDamaged() {
 	w := elfcore.Addr(f.w)
-	isHead := func(a elfcore.Addr) bool {
-		_, e := f.empties[a]
-		return known[a] || e
-	}
 	node := func(n elfcore.Addr) bool { return f.proved[n] || f.threads[n] }
-	for _, h := range f.candidates {
+	for _, c := range f.candidates {
 		// A pair that straddles two heads looks loose.
-		if known[h.addr] || isHead(h.addr-w) || isHead(h.addr+w) || f.probe(h.addr) {
+		if f.known[c.addr] || c.shape == half || f.isHead(c.addr-w) || f.isHead(c.addr+w) || f.probe(c.addr) {
 			continue
 		}
-		next, prev, _ := f.pair(h.addr)
-		switch h.shape {
+		next, prev, _ := f.pair(c.addr)
+		switch c.shape {
 		case loose:
 			if node(elfcore.Addr(next)) && node(elfcore.Addr(prev)) {
-				add(h)
+				f.add(c)
 			}
 		case ring:
-			if f.besideHead(h.addr, known) && f.walk(h.addr).end == Closed {
-				add(h)
+			if node(elfcore.Addr(next)) || node(elfcore.Addr(prev)) || f.besideHead(c.addr) && f.closes(c.addr) {
+				f.add(c)
 			}
 		}
 	}
 	// In the loader the heads stand in a row of three. If two are known and
 	// the third one's words lead to memory that is gone or reads as zeroes,
 	// it is a head all the same.
-	for _, h := range f.candidates {
-		if h.place != inLoader || known[h.addr] || h.shape == empty || f.probe(h.addr) || isHead(h.addr-w) || isHead(h.addr+w) {
+	slot := 2 * w
+	for _, h := range f.heads {
+		if f.images[h.image].place != inLoader {
 			continue
 		}
-		if f.thirdSlot(h.addr, known) && f.leadsNowhere(h.addr) {
-			add(h)
+		for _, a := range []elfcore.Addr{h.addr - 2*slot, h.addr - slot, h.addr + slot, h.addr + 2*slot} {
+			if !f.isHead(a) && f.thirdSlot(a) && !f.probe(a) && f.leadsNowhere(a) {
+				f.add(candidate{addr: a, image: h.image})
+			}
 		}
-	}
-	for _, a := range f.lostThirds(known) {
-		add(a)
 	}
 }
 
+// closes tells whether a list closes.
+func (f *finder) closes(head elfcore.Addr) bool {
+	w := f.walk(head, f.nodes)
+	f.nodes -= len(w.nodes)
+	return w.end == Closed
+}
+
 // besideHead tells whether an accepted head stands one or two slots away.
-func (f *finder) besideHead(a elfcore.Addr, known map[elfcore.Addr]bool) bool {
+func (f *finder) besideHead(a elfcore.Addr) bool {
 	slot := elfcore.Addr(2 * f.w)
-	return known[a-2*slot] || known[a-slot] || known[a+slot] || known[a+2*slot]
+	return f.known[a-2*slot] || f.known[a-slot] || f.known[a+slot] || f.known[a+2*slot]
 }
 
 // thirdSlot tells whether a is one of a row of three of which the other two are
 // heads, one of them with members, and no more than these are heads.
-func (f *finder) thirdSlot(a elfcore.Addr, known map[elfcore.Addr]bool) bool {
+func (f *finder) thirdSlot(a elfcore.Addr) bool {
 	slot := elfcore.Addr(2 * f.w)
-	isHead := func(a elfcore.Addr) bool {
-		_, e := f.empties[a]
-		return known[a] || e
-	}
 	for first := a - 2*slot; first <= a; first += slot {
 		heads, members := 0, 0
 		for i := range elfcore.Addr(3) {
 			at := first + i*slot
-			if at != a && isHead(at) {
+			if at != a && f.isHead(at) {
 				heads++
-				if known[at] {
+				if f.known[at] {
 					members++
 				}
 			}
 		}
-		if heads == 2 && members > 0 && !isHead(first-slot) && !isHead(first+3*slot) {
+		if heads == 2 && members > 0 && !f.isHead(first-slot) && !f.isHead(first+3*slot) {
 			return true
 		}
 	}
 	return false
-}
-
-// lostThirds finds third slots whose pointers lead out of the core's memory
-// altogether, which the scan does not take for pairs of pointers.
-func (f *finder) lostThirds(known map[elfcore.Addr]bool) []head {
-	var out []head
-	slot := elfcore.Addr(2 * f.w)
-	for _, h := range f.heads {
-		if h.place != inLoader {
-			continue
-		}
-		for _, a := range []elfcore.Addr{h.addr - 2*slot, h.addr - slot, h.addr + slot, h.addr + 2*slot} {
-			if _, e := f.empties[a]; e || known[a] || !f.thirdSlot(a, known) || f.probe(a) {
-				continue
-			}
-			if f.leadsNowhere(a) {
-				out = append(out, head{addr: a, shape: loose, place: h.place, image: h.image})
-			}
-		}
-	}
-	return out
 }
 
 // leadsNowhere tells whether both words of a pair are addresses of data whose
@@ -293,7 +303,8 @@ func (f *finder) walkDamaged() {
 		if h.walk.end == Closed || len(h.walk.behind) > 0 {
 			continue
 		}
-		h.walk.behind = f.walkBack(h.addr, h.walk.nodes, taken)
+		h.walk.behind = f.walkBack(h.addr, taken, f.nodes)
+		f.nodes -= len(h.walk.behind)
 		for _, n := range h.walk.behind {
 			f.onList[n] = true
 			taken[n] = true
@@ -314,7 +325,7 @@ func (f *finder) followThreads() {
 	visited := make(map[elfcore.Addr]bool)
 	limit := f.maxNodes()
 	for _, n := range nodes {
-		for i := 0; !f.onList[n] && !visited[n] && f.probe(n) && i < limit; i++ {
+		for i := 0; !f.onList[n] && !visited[n] && (i == 0 || f.probe(n)) && i < limit; i++ {
 			visited[n] = true
 			next, ok := f.pointer(n)
 			if !ok {
@@ -329,8 +340,7 @@ func (f *finder) followThreads() {
 		if len(scanned) > 8 {
 			return
 		}
-		f.images = append(f.images, f.around(n))
-		f.scan(len(f.images) - 1)
+		f.scan(f.around(n))
 		f.accept()
 	}
 }

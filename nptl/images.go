@@ -34,17 +34,17 @@ type image struct {
 	place place
 	// data are the parts of its writable memory that the core holds.
 	data []elfcore.Range
-	// missing tells that some of its writable memory is not in the core.
-	missing bool
+	// missing tells that some of its writable memory is not in the core, partial
+	// that there is more of it than data has.
+	missing, partial bool
 }
 
 const (
 	// No data segment of a loader, of libpthread or of a sane static program
 	// is larger.
 	maxDataSegment = 8 << 20
-	// What the last resort reads at the most, of one segment and in all.
+	// Nor is one of those that the last resort looks at.
 	maxOtherSegment = 1 << 20
-	maxOther        = 64 << 20
 )
 
 // images lists where the heads can be, likely places first.
@@ -134,14 +134,8 @@ func (v *view) fileImages() []*fileImage {
 // missing: from the segment of the address to the end of the first run of
 // touching writable segments behind it.
 func (v *view) imageAt(a elfcore.Addr) ([]elfcore.Range, bool) {
-	first := -1
-	for i := range v.Segments {
-		if v.Segments[i].Contains(a) {
-			first = i
-			break
-		}
-	}
-	if first < 0 {
+	first, ok := v.segmentIndex(a)
+	if !ok {
 		return nil, false
 	}
 	var out []elfcore.Range
@@ -179,7 +173,10 @@ func (v *view) imageOf(p place, ranges []elfcore.Range) image {
 				im.missing = true
 			}
 			part.End = min(part.End, have.End)
-			if part.Len() > 0 && s.Len() <= maxDataSegment {
+			switch {
+			case s.Len() > maxDataSegment:
+				im.partial = true
+			case part.Start < part.End:
 				im.data = append(im.data, part)
 			}
 		}
@@ -203,7 +200,6 @@ func (v *view) dumped(s *elfcore.Segment) elfcore.Range {
 // stacks have a guard or nothing there).
 func (v *view) others() image {
 	im := image{place: inData}
-	total := uint64(0)
 	for _, wantModule := range []bool{true, false} {
 		for i := range v.Segments {
 			s := &v.Segments[i]
@@ -218,9 +214,6 @@ func (v *view) others() image {
 			if have.End < s.End {
 				im.missing = true
 			}
-			if total += have.Len(); total > maxOther {
-				return im
-			}
 			if have.Len() > 0 {
 				im.data = append(im.data, have)
 			}
@@ -229,22 +222,35 @@ func (v *view) others() image {
 	return im
 }
 
-// around is the writable run of segments around an address, 64 KiB to each side
-// of it in a large one.
+// around is the run of touching writable segments that an address lies in: a
+// module keeps .data and .bss side by side. Of a long run it is what lies within
+// 64 KiB.
 func (v *view) around(a elfcore.Addr) image {
 	const reach = 64 << 10
 	im := image{place: inData}
-	s, ok := v.Core.Segment(a)
-	if !ok || !s.Writable() {
+	first, ok := v.segmentIndex(a)
+	if !ok || !v.Segments[first].Writable() {
 		return im
 	}
-	have := v.dumped(s)
-	if have.Len() > maxOtherSegment {
-		have.Start = max(have.Start, a-min(a, reach))
-		have.End = min(have.End, a+reach)
+	near := elfcore.Range{Start: a - min(a, reach), End: a + reach}
+	touching := func(i int) bool {
+		return v.Segments[i-1].End == v.Segments[i].Start && v.Segments[i-1].Writable() && v.Segments[i].Writable()
 	}
-	if have.Len() > 0 {
-		im.data = append(im.data, have)
+	for first > 0 && touching(first) && v.Segments[first].Start > near.Start {
+		first--
+	}
+	for i := first; i == first || i < len(v.Segments) && touching(i) && v.Segments[i].Start < near.End; i++ {
+		have := v.dumped(&v.Segments[i])
+		if have.End < v.Segments[i].End {
+			im.missing = true
+		}
+		if have.Len() > maxOtherSegment {
+			im.partial = true
+			have = elfcore.Range{Start: max(have.Start, near.Start), End: min(have.End, near.End)}
+		}
+		if have.Start < have.End {
+			im.data = append(im.data, have)
+		}
 	}
 	return im
 }

@@ -35,7 +35,10 @@ const (
 	exitingBit    = 0x10
 	terminatedBit = 0x20
 
-	stackModeUser = 2
+	// user_stack and stack_mode stand behind specific[].
+	userStackOffset = 2
+	stackModeOffset = 4
+	stackModeUser   = 2
 
 	joinStateExited   = 0
 	joinStateDetached = 3
@@ -73,8 +76,8 @@ func (v *view) inferLayout(rs []*raw) Layout {
 	l := Layout{Header: v.header, TID: 2 * v.w, Source: "inferred"}
 	votes := make(map[uint64]int)
 	for _, r := range rs {
-		if p := v.proofOf(r.node); p.ok {
-			votes[p.robust]++
+		if robust, ok := v.robustOffset(r.node); ok {
+			votes[robust]++
 		}
 	}
 	for _, r := range v.Arch.Descriptor.RobustHead {
@@ -93,32 +96,44 @@ func (v *view) inferLayout(rs []*raw) Layout {
 		l.JoinState = v.hasJoinState(rs, l.Join)
 	}
 	l.UserStack, l.StackMode = v.findUserStack(rs, &l, flags)
-	// glibc up to 2.24 kept the process id behind the tid, in descriptors of
-	// 64-bit systems and of 32-bit ones with room in front of robust_prev.
-	for _, r := range rs {
-		if pid, ok := v.raw32(r, l.TID+4); ok && l.RobustHead >= l.TID+8 && pid != 0 && v.Process != nil && int(pid) == v.Process.PID {
-			l.PID = l.TID + 4
-			break
-		}
+	if v.hasPID(rs, &l) {
+		l.PID = l.TID + 4
 	}
 	return l
+}
+
+// hasPID tells whether the process id stands behind the tid, as up to glibc
+// 2.24: what took its place, if anything, has always been 0. It need not be the
+// core's idea of the process id.
+func (v *view) hasPID(rs []*raw, l *Layout) bool {
+	if l.RobustHead < l.TID+8 {
+		return false
+	}
+	n := 0
+	for _, r := range rs {
+		if pid, ok := v.raw32(r, l.TID+4); ok && pid != 0 {
+			n++
+		}
+	}
+	return n > len(rs)/2
 }
 
 // maxStackAbove is how far above its descriptor a stack's memory can reach:
 // static TLS lies there on some architectures.
 const maxStackAbove = 16 << 20
 
-// stackAt tells whether the words at an offset are a stack around the
-// descriptor.
-func (v *view) stackAt(r *raw, offset uint64) bool {
+// stackAt takes the words at an offset for stackblock and its size, and tells
+// whether that is a stack around the descriptor. At offset 0, that of a member
+// which was not found, there never is one.
+func (v *view) stackAt(r *raw, offset uint64) (elfcore.Range, bool) {
 	start, ok1 := v.rawWord(r, offset)
 	size, ok2 := v.rawWord(r, offset+v.w)
 	pd := r.node - elfcore.Addr(v.header)
-	if !ok1 || !ok2 || start == 0 || size == 0 {
-		return false
+	if offset == 0 || !ok1 || !ok2 || start == 0 || size == 0 {
+		return elfcore.Range{}, false
 	}
 	end, ok := start.Add(uint64(size))
-	return ok && start <= pd && pd < end && uint64(end-pd) < maxStackAbove
+	return elfcore.Range{Start: start, End: end}, ok && start <= pd && pd < end && uint64(end-pd) < maxStackAbove
 }
 
 func (v *view) findStackBlock(rs []*raw, flags uint64) uint64 {
@@ -126,7 +141,7 @@ func (v *view) findStackBlock(rs []*raw, flags uint64) uint64 {
 	for offset := flags; offset+2*v.w <= v.descriptorSize(); offset += v.w {
 		n := 0
 		for _, r := range rs {
-			if v.stackAt(r, offset) {
+			if _, ok := v.stackAt(r, offset); ok {
 				n++
 			}
 		}
@@ -158,15 +173,7 @@ func (v *view) onStackOfThread(a elfcore.Addr) bool {
 		return false
 	}
 	s, ok := v.Core.Segment(a)
-	if !ok {
-		return false
-	}
-	for i := range v.Threads {
-		if sp, ok := v.Threads[i].SP(); ok && s.Contains(sp) && a >= sp {
-			return true
-		}
-	}
-	return false
+	return ok && v.stackPointerIn(elfcore.Range{Start: s.Start, End: a})
 }
 
 // findStartRoutine tries the offsets that start_routine had in any version: a
@@ -219,7 +226,7 @@ func (v *view) hasJoinState(rs []*raw, offset uint64) bool {
 // findUserStack tells user_stack from stack_mode by the initial thread, whose
 // stack glibc did not allocate, else by the version that joinstate proves.
 func (v *view) findUserStack(rs []*raw, l *Layout, flags uint64) (offset uint64, mode bool) {
-	asByte, asEnum := flags+2, flags+4
+	asByte, asEnum := flags+userStackOffset, flags+stackModeOffset
 	for _, r := range rs {
 		if asEnum+4 > uint64(len(r.bytes)) {
 			continue

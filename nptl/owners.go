@@ -151,7 +151,7 @@ func (a *assigner) byUnprovedPointer() {
 		if !ok || !a.free(i) {
 			continue
 		}
-		h, ok := a.byNode[tp-elfcore.Addr(a.ptrs.distance)+elfcore.Addr(a.header)]
+		h, ok := a.byNode[a.nodeAt(tp, a.ptrs.distance)]
 		if ok && a.handles[h].Owner < 0 {
 			a.give(i, h, "thread pointer")
 		}

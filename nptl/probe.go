@@ -4,38 +4,37 @@ import (
 	"github.com/corethreads/corethreads/elfcore"
 )
 
-// proof is what shows that a node lies inside a struct pthread.
-type proof struct {
-	ok bool
-	// robust is the offset of robust_head from the node for which the proof
-	// held.
-	robust uint64
-}
-
 // probe tells whether n is the list node of a struct pthread, by either of two
 // facts: specific[0] points at the descriptor's own specific_1stblock, which
 // allocate_stack sets before it links the node; or robust_head.list points at
 // itself and a negative futex_offset follows, which holds unless a robust mutex
 // is held.
 func (v *view) probe(n elfcore.Addr) bool {
-	return v.proofOf(n).ok
+	_, ok := v.robustOffset(n)
+	return ok
 }
 
-func (v *view) proofOf(n elfcore.Addr) proof {
-	if p, ok := v.proofs[n]; ok {
-		return p
+// robustOffset gives the offset of robust_head from the node for which probe's
+// proof holds.
+func (v *view) robustOffset(n elfcore.Addr) (uint64, bool) {
+	r, ok := v.proofs[n]
+	if !ok {
+		r = v.prove(n)
+		v.proofs[n] = r
 	}
-	var p proof
-	if n != 0 && uint64(n)%v.w == 0 {
-		for _, r := range v.Arch.Descriptor.RobustHead {
-			if v.specificProves(n, r) || v.robustProves(n, r) {
-				p = proof{ok: true, robust: r}
-				break
-			}
+	return uint64(r), r != 0
+}
+
+func (v *view) prove(n elfcore.Addr) uint8 {
+	if n == 0 || uint64(n)%v.w != 0 {
+		return 0
+	}
+	for _, r := range v.Arch.Descriptor.RobustHead {
+		if v.specificProves(n, r) || v.robustProves(n, r) {
+			return uint8(r)
 		}
 	}
-	v.proofs[n] = p
-	return p
+	return 0
 }
 
 // cancelOffset is the offset of cancelhandling from the node: robust_head has

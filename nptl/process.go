@@ -88,7 +88,7 @@ func Read(c *elfcore.Core, symbols Symbols) *Process {
 	heads := map[elfcore.Addr]ListKind{}
 	if symbols != nil {
 		heads = v.symbolHeads(symbols)
-		f.addSymbolHeads(maps.Clone(heads))
+		f.addSymbolHeads(heads)
 	}
 	unlisted := f.unlisted()
 
@@ -118,14 +118,14 @@ func Read(c *elfcore.Core, symbols Symbols) *Process {
 	if p.Found {
 		p.Layout = v.inferLayout(proved)
 	}
-	roles := f.assignRoles(raws, &p.Layout, func(r *raw) bool { return v.isThread(r, &p.Layout, ptrs) })
+	roles := f.assignRoles(raws, &p.Layout)
 	if symbols != nil {
 		p.compareHeads(heads, roles)
 		if p.Found {
 			p.compareLayout(symbols)
 		}
 	}
-	p.addLists(v, roles, raws)
+	p.addLists(f, roles, raws)
 	p.addUnlisted(v, unlisted, chain, raws)
 	p.Threads = v.assignOwners(ptrs, p.Handles)
 	p.dropUndecided()
@@ -158,10 +158,10 @@ func (p *Process) List(kind ListKind) *List {
 
 // addLists takes over the lists and makes handles of their members, in
 // libthread_db's order.
-func (p *Process) addLists(v *view, roles []role, raws map[elfcore.Addr]*raw) {
+func (p *Process) addLists(f *finder, roles []role, raws map[elfcore.Addr]*raw) {
 	for _, r := range roles {
 		p.Lists = append(p.Lists, List{
-			Kind: r.kind, Head: r.addr, Place: r.place.String(), Why: r.why,
+			Kind: r.kind, Head: r.addr, Place: f.place(&r.head).String(), Why: r.why,
 			End: r.walk.end, At: r.walk.at, Fault: r.walk.fault,
 			Nodes: r.walk.nodes, Behind: r.walk.behind,
 		})
@@ -171,6 +171,9 @@ func (p *Process) addLists(v *view, roles []role, raws map[elfcore.Addr]*raw) {
 	}
 	reached := true
 	position := 0
+	// A node can be on two lists at once, where a stack was unmapped and used
+	// again, and one list then runs over the head of the other.
+	seen := maps.Clone(f.known)
 	for _, kind := range []ListKind{StackUser, StackUsed, Undecided, SecondCopy, StackCache} {
 		for i := range p.Lists {
 			l := &p.Lists[i]
@@ -178,8 +181,12 @@ func (p *Process) addLists(v *view, roles []role, raws map[elfcore.Addr]*raw) {
 				continue
 			}
 			add := func(n elfcore.Addr, ordered bool) {
-				h := v.handle(raws[n], &p.Layout)
-				h.List = kind
+				if seen[n] {
+					return
+				}
+				seen[n] = true
+				h := f.handle(raws[n], &p.Layout)
+				h.List, h.listed = kind, true
 				if kind == StackCache {
 					p.Cached = append(p.Cached, h)
 					return
@@ -280,28 +287,15 @@ func (v *view) linkedSomehow(n elfcore.Addr) bool {
 
 // isThread tells whether a descriptor belongs to a thread of the core: by thread
 // pointer, by id, or because its stack holds a stack pointer.
-func (v *view) isThread(r *raw, l *Layout, ptrs *pointers) bool {
-	if slices.Contains(ptrs.node, r.node) {
+func (f *finder) isThread(r *raw, l *Layout) bool {
+	if f.threads[r.node] {
 		return true
 	}
-	tid, ok := v.raw32(r, l.TID)
-	for i := range v.Threads {
-		if ok && int32(tid) > 0 && v.Threads[i].TID == int(int32(tid)) {
-			return true
-		}
+	if tid, ok := f.raw32(r, l.TID); ok && int32(tid) > 0 && f.ids[int(int32(tid))] {
+		return true
 	}
-	if l.StackBlock == 0 || !v.stackAt(r, l.StackBlock) {
-		return false
-	}
-	start, _ := v.rawWord(r, l.StackBlock)
-	size, _ := v.rawWord(r, l.StackBlock+v.w)
-	stack := elfcore.Range{Start: start, End: start + size}
-	for i := range v.Threads {
-		if sp, ok := v.Threads[i].SP(); ok && stack.Contains(sp) {
-			return true
-		}
-	}
-	return false
+	stack, ok := f.stackAt(r, l.StackBlock)
+	return ok && f.stackPointerIn(stack)
 }
 
 // dropUndecided removes members of lists that may be the cache, or that no
@@ -311,7 +305,7 @@ func (p *Process) dropUndecided() {
 	index := make([]int, len(p.Handles))
 	for i, h := range p.Handles {
 		index[i] = -1
-		if (h.List == Undecided && !p.unlisted(h) || h.List == SecondCopy) && h.Owner < 0 {
+		if h.listed && (h.List == Undecided || h.List == SecondCopy) && h.Owner < 0 {
 			continue
 		}
 		index[i] = len(kept)
@@ -325,16 +319,6 @@ func (p *Process) dropUndecided() {
 	}
 }
 
-// unlisted tells whether a handle came from no list at all.
-func (p *Process) unlisted(h *Handle) bool {
-	for i := range p.Lists {
-		if slices.Contains(p.Lists[i].Nodes, h.Node) || slices.Contains(p.Lists[i].Behind, h.Node) {
-			return false
-		}
-	}
-	return true
-}
-
 // state is what has become of a handle's thread.
 func (p *Process) state(c *elfcore.Core, h *Handle) State {
 	switch {
@@ -342,7 +326,7 @@ func (p *Process) state(c *elfcore.Core, h *Handle) State {
 		return Live
 	case h.TID == -1:
 		return Retired
-	case c.NotesCut && (h.TID > 0 || p.Layout.JoinState && h.Exiting() || !h.Exiting()):
+	case (c.NotesCut || len(c.Threads) == 0) && (h.TID > 0 || p.Layout.JoinState && h.Exiting() || !h.Exiting()):
 		return UnknownState
 	case h.Exiting():
 		return Zombie

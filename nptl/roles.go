@@ -61,7 +61,7 @@ type role struct {
 }
 
 // assignRoles tells which ring is which.
-func (f *finder) assignRoles(raws map[elfcore.Addr]*raw, l *Layout, isThread func(*raw) bool) []role {
+func (f *finder) assignRoles(raws map[elfcore.Addr]*raw, l *Layout) []role {
 	var rs []role
 	for _, h := range f.heads {
 		r := role{head: h, sumOK: h.walk.end == Closed}
@@ -88,7 +88,7 @@ func (f *finder) assignRoles(raws map[elfcore.Addr]*raw, l *Layout, isThread fun
 	}
 	for i := range rs {
 		if !done[rs[i].addr] || rs[i].kind == Undecided {
-			f.assignAlone(&rs[i], l, isThread)
+			f.assignAlone(&rs[i], l)
 		}
 	}
 	f.settleRivals(rs)
@@ -103,10 +103,6 @@ func (f *finder) rows(rs []role, l *Layout) [][3]elfcore.Addr {
 	for i := range rs {
 		at[rs[i].addr] = &rs[i]
 	}
-	isHead := func(a elfcore.Addr) bool {
-		_, e := f.empties[a]
-		return e || at[a] != nil
-	}
 	var out [][3]elfcore.Addr
 	used := make(map[elfcore.Addr]bool)
 	for i := range rs {
@@ -114,10 +110,10 @@ func (f *finder) rows(rs []role, l *Layout) [][3]elfcore.Addr {
 			continue
 		}
 		first, last := rs[i].addr, rs[i].addr
-		for isHead(first-slot) && rs[i].addr-first < 8*slot {
+		for f.isHead(first-slot) && rs[i].addr-first < 8*slot {
 			first -= slot
 		}
-		for isHead(last+slot) && last-rs[i].addr < 8*slot {
+		for f.isHead(last+slot) && last-rs[i].addr < 8*slot {
 			last += slot
 		}
 		var fits [][3]elfcore.Addr
@@ -181,7 +177,7 @@ func (f *finder) assignRow(row [3]elfcore.Addr, rs []role, l *Layout) {
 	order, why := forward, ""
 	inRTLD := false
 	for _, s := range slots {
-		if s != nil && s.place == inLoader {
+		if s != nil && f.place(&s.head) == inLoader {
 			inRTLD = true
 		}
 	}
@@ -238,15 +234,11 @@ func (f *finder) sumNear(r *role, a elfcore.Addr, n uint64) comparison {
 
 // assignAlone names a head that stands alone, as up to glibc 2.33, by its
 // members.
-func (f *finder) assignAlone(r *role, l *Layout, isThread func(*raw) bool) {
+func (f *finder) assignAlone(r *role, l *Layout) {
 	if r.kind != Undecided {
 		return
 	}
 	slot := elfcore.Addr(2 * f.w)
-	isHead := func(a elfcore.Addr) bool {
-		_, e := f.empties[a]
-		return e || slices.ContainsFunc(f.heads, func(h head) bool { return h.addr == a })
-	}
 	allUser, allTerminated := len(r.members) > 0, len(r.members) > 0
 	living := false
 	for _, m := range r.members {
@@ -258,14 +250,14 @@ func (f *finder) assignAlone(r *role, l *Layout, isThread func(*raw) bool) {
 		allUser = allUser && known && user
 		terminated := f.terminated(m, l)
 		allTerminated = allTerminated && terminated
-		living = living || !terminated && isThread(m)
+		living = living || !terminated && f.isThread(m, l)
 	}
 	switch {
 	case allUser:
 		r.kind, r.why = StackUser, "all its stacks are the program's own"
 	case allTerminated:
 		r.kind, r.why = StackCache, "all its threads are terminated and joined"
-	case r.place == inLoader && isHead(r.addr-slot) && !isHead(r.addr+slot):
+	case f.place(&r.head) == inLoader && f.isHead(r.addr-slot) && !f.isHead(r.addr+slot):
 		r.kind, r.why = StackUser, "the second of two heads in the loader"
 	case living:
 		r.kind, r.why = StackUsed, "holds a living thread"
@@ -284,7 +276,10 @@ func (f *finder) assignAlone(r *role, l *Layout, isThread func(*raw) bool) {
 // stack size (guard size and 0 in front of it) does not count.
 func (f *finder) sumInData(r *role) comparison {
 	im := f.images[r.image]
-	if im.missing {
+	if im.place == inData {
+		im = f.around(r.addr)
+	}
+	if im.missing || im.partial {
 		return nothing
 	}
 	for _, rg := range im.data {

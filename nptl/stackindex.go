@@ -14,8 +14,9 @@ type stackIndex struct {
 	on    [][]int // by handle: the threads whose stack pointers it holds
 }
 
-// maxOverlap bounds how many stacks may lie over each other before the rest is
-// ignored: sound processes have none that do, a damaged core could have all.
+// maxOverlap bounds how many stacks may lie over each other, or stack pointers in
+// one stack, before the rest is ignored: a sound process has one, a damaged core
+// could have all.
 const maxOverlap = 16
 
 func (v *view) indexStacks(handles []*Handle) stackIndex {
@@ -42,8 +43,12 @@ func (v *view) indexStacks(handles []*Handle) stackIndex {
 		}
 		i := sort.Search(len(order), func(i int) bool { return handles[order[i]].Stack.Start > sp }) - 1
 		for n := 0; i >= 0 && n < maxOverlap && reach[i] > sp; i, n = i-1, n+1 {
-			if h := order[i]; handles[h].Stack.Contains(sp) {
-				x.under[t] = append(x.under[t], h)
+			h := order[i]
+			if !handles[h].Stack.Contains(sp) {
+				continue
+			}
+			x.under[t] = append(x.under[t], h)
+			if len(x.on[h]) < maxOverlap {
 				x.on[h] = append(x.on[h], t)
 			}
 		}

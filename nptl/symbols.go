@@ -2,6 +2,8 @@ package nptl
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/corethreads/corethreads/elfcore"
 )
@@ -111,20 +113,13 @@ func (p *Process) disagree(format string, args ...any) {
 // addSymbolHeads takes heads that symbols name and the scan did not find, as of
 // a list that is damaged at both ends.
 func (f *finder) addSymbolHeads(heads map[elfcore.Addr]ListKind) {
-	for _, h := range f.heads {
-		delete(heads, h.addr)
-	}
-	for a := range heads {
+	for _, a := range slices.Sorted(maps.Keys(heads)) {
 		next, prev, ok := f.pair(a)
 		if !ok || elfcore.Addr(next) == a || next == 0 && prev == 0 {
 			continue
 		}
-		h := head{addr: a, shape: loose, place: inData, walk: f.walk(a)}
-		f.heads = append(f.heads, h)
-		for _, n := range h.walk.nodes {
-			f.onList[n] = true
-		}
+		f.images = append(f.images, f.around(a))
+		f.add(candidate{addr: a, image: len(f.images) - 1})
 	}
-	f.sortHeads()
-	f.walkDamaged()
+	f.settle()
 }

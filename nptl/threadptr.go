@@ -35,21 +35,27 @@ func (v *view) followPointers() *pointers {
 			if !ok || uint64(tp)%v.w != 0 {
 				continue
 			}
-			p.tcb[i] = v.selfPointers(tp) || v.muslDescriptor(tp)
-			if n := tp + elfcore.Addr(v.header); v.probe(n) {
+			self := v.selfPointers(tp)
+			p.tcb[i] = self || v.muslDescriptor(tp)
+			if n := tp + elfcore.Addr(v.header); v.probe(n) || self && v.linked(n) {
 				p.node[i] = n
 			}
 		}
 		return p
 	}
 	votes := make(map[int64]int)
+	var last int64
 	for i := range v.Threads {
 		tp, _, ok := v.Threads[i].ThreadPointer()
 		if !ok {
 			continue
 		}
-		if n, ok := v.searchBelow(tp - elfcore.Addr(v.Arch.TLS.Bias)); ok {
-			votes[int64(tp-n)+int64(v.header)]++
+		// A search is expensive, and the next thread is like the last.
+		if len(votes) > 0 && v.probe(v.nodeAt(tp, last)) {
+			votes[last]++
+		} else if n, ok := v.searchBelow(tp - elfcore.Addr(v.Arch.TLS.Bias)); ok {
+			last = int64(tp-n) + int64(v.header)
+			votes[last]++
 		}
 	}
 	if len(votes) == 0 {
@@ -67,27 +73,41 @@ func (v *view) followPointers() *pointers {
 		if !ok {
 			continue
 		}
-		n := tp - elfcore.Addr(p.distance) + elfcore.Addr(v.header)
-		if v.probe(n) || v.linked(n) {
+		if n := v.nodeAt(tp, p.distance); v.probe(n) || v.linked(n) {
 			p.node[i], p.tcb[i] = n, true
 		}
 	}
 	return p
 }
 
-// searchBelow looks for a descriptor in the 3 KiB below a thread pointer: a word
-// that points at itself is robust_head.list of one.
+// nodeAt is the list node of the descriptor that lies distance bytes below a
+// thread pointer.
+func (v *view) nodeAt(tp elfcore.Addr, distance int64) elfcore.Addr {
+	return tp - elfcore.Addr(distance) + elfcore.Addr(v.header)
+}
+
+// searchBelow looks for a descriptor in the 3 KiB below a thread pointer, or less
+// where memory begins there: a word that points at itself is robust_head.list of
+// one.
 func (v *view) searchBelow(base elfcore.Addr) (elfcore.Addr, bool) {
 	const window = 0xc00 // struct pthread was never larger than 0x9c0 bytes
-	start := base - window
-	if start > base || uint64(base)%v.w != 0 {
+	if base < window || uint64(base)%v.w != 0 {
 		return 0, false
 	}
+	start := base - window
 	b := make([]byte, window)
 	if _, err := v.ReadMemory(b, start); err != nil {
-		return 0, false
+		s, ok := v.Core.Segment(base - 1)
+		if !ok || s.Start <= start {
+			return 0, false
+		}
+		start = s.Start
+		b = b[:base-start]
+		if _, err := v.ReadMemory(b, start); err != nil {
+			return 0, false
+		}
 	}
-	for at := uint64(0); at < window; at += v.w {
+	for at := uint64(0); at+v.w <= uint64(len(b)); at += v.w {
 		q := start + elfcore.Addr(at)
 		if elfcore.Addr(v.WordOf(b[at:])) != q {
 			continue

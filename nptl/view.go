@@ -1,6 +1,9 @@
 package nptl
 
 import (
+	"slices"
+	"sort"
+
 	"github.com/corethreads/corethreads/elfcore"
 )
 
@@ -11,11 +14,16 @@ type view struct {
 	w uint64
 	// header is the size of struct pthread in front of its list node.
 	header uint64
-	// proofs remembers what probe found, by node.
-	proofs map[elfcore.Addr]proof
+	// proofs remembers what probe found: the offset of robust_head by node, 0
+	// for what is no node.
+	proofs map[elfcore.Addr]uint8
 	// anyExecutable tells whether the core has segments with PF_X at all; old
 	// gcores have none.
 	anyExecutable bool
+	// ids are the ids of the core's threads, stackPointers their stack
+	// pointers in ascending order.
+	ids           map[int]bool
+	stackPointers []elfcore.Addr
 }
 
 func newView(c *elfcore.Core) *view {
@@ -23,8 +31,16 @@ func newView(c *elfcore.Core) *view {
 		Core:   c,
 		w:      uint64(c.Arch.WordSize()),
 		header: c.Arch.Descriptor.Header,
-		proofs: make(map[elfcore.Addr]proof),
+		proofs: make(map[elfcore.Addr]uint8),
+		ids:    make(map[int]bool),
 	}
+	for i := range c.Threads {
+		v.ids[c.Threads[i].TID] = true
+		if sp, ok := c.Threads[i].SP(); ok {
+			v.stackPointers = append(v.stackPointers, sp)
+		}
+	}
+	slices.Sort(v.stackPointers)
 	for i := range c.Segments {
 		if c.Segments[i].Executable() {
 			v.anyExecutable = true
@@ -94,16 +110,27 @@ func (v *view) fault(a elfcore.Addr) (elfcore.FaultReason, bool) {
 	return 0, false
 }
 
-// zeroes tells whether the n bytes at a can be read and are all zero.
+// zeroes tells whether all that can be read of the n bytes at a is zero, at
+// least a few words.
 func (v *view) zeroes(a elfcore.Addr, n uint64) bool {
 	b := make([]byte, n)
-	if _, err := v.ReadMemory(b, a); err != nil {
-		return false
-	}
-	for _, x := range b {
+	got, _ := v.ReadMemory(b, a)
+	for _, x := range b[:got] {
 		if x != 0 {
 			return false
 		}
 	}
-	return true
+	return uint64(got) >= 4*v.w
+}
+
+// segmentIndex finds the segment that an address lies in.
+func (v *view) segmentIndex(a elfcore.Addr) (int, bool) {
+	i := sort.Search(len(v.Segments), func(i int) bool { return v.Segments[i].End > a })
+	return i, i < len(v.Segments) && v.Segments[i].Start <= a
+}
+
+// stackPointerIn tells whether the stack pointer of any thread lies in a range.
+func (v *view) stackPointerIn(r elfcore.Range) bool {
+	i, _ := slices.BinarySearch(v.stackPointers, r.Start)
+	return i < len(v.stackPointers) && r.Contains(v.stackPointers[i])
 }

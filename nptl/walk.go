@@ -45,11 +45,11 @@ func (v *view) maxNodes() int {
 	return int(min(v.Size/1024+16, 1<<24))
 }
 
-// walk follows next from a head.
-func (v *view) walk(head elfcore.Addr) walk {
+// walk follows next from a head, over no more than limit nodes.
+func (v *view) walk(head elfcore.Addr, limit int) walk {
 	var out walk
 	seen := map[elfcore.Addr]bool{}
-	limit := v.maxNodes()
+	limit = min(limit, v.maxNodes())
 	n, ok := v.pointer(head)
 	if !ok {
 		why, _ := v.fault(head)
@@ -68,7 +68,7 @@ func (v *view) walk(head elfcore.Addr) walk {
 				}
 			}
 			return out
-		case seen[n] || len(out.nodes) > limit:
+		case seen[n] || len(out.nodes) >= limit:
 			out.end, out.at = Cycle, n
 			return out
 		}
@@ -86,16 +86,13 @@ func (v *view) walk(head elfcore.Addr) walk {
 }
 
 // walkBack follows prev from the head of a damaged list and keeps the
-// descriptors that the walk forward did not reach. It stops at anything that is
-// no descriptor, and at the nodes and heads in taken, which belong to others.
-func (v *view) walkBack(head elfcore.Addr, forward []elfcore.Addr, taken map[elfcore.Addr]bool) []elfcore.Addr {
-	seen := map[elfcore.Addr]bool{head: true}
-	for _, n := range forward {
-		seen[n] = true
-	}
+// descriptors that the walk forward did not reach, no more than limit. It stops
+// at anything that is no descriptor, and at the nodes and heads in taken.
+func (v *view) walkBack(head elfcore.Addr, taken map[elfcore.Addr]bool, limit int) []elfcore.Addr {
 	var out []elfcore.Addr
-	limit := v.maxNodes()
-	for n, ok := v.pointer(head + elfcore.Addr(v.w)); ok && !seen[n] && !taken[n] && v.probe(n) && len(out) < limit; n, ok = v.pointer(n + elfcore.Addr(v.w)) {
+	seen := make(map[elfcore.Addr]bool)
+	back := elfcore.Addr(v.w)
+	for n, ok := v.pointer(head + back); ok && !seen[n] && !taken[n] && v.probe(n) && len(out) < limit; n, ok = v.pointer(n + back) {
 		seen[n] = true
 		out = append(out, n)
 	}
