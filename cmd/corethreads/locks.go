@@ -1,0 +1,175 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corethreads/corethreads/elfcore"
+	"github.com/corethreads/corethreads/locks"
+)
+
+type locksDocument struct {
+	Schema       string            `json:"schema"`
+	AbortMessage *string           `json:"abort_message"`
+	Waits        []waitDocument    `json:"waits"`
+	Waking       []int             `json:"waking"`
+	Verdicts     []verdictDocument `json:"verdicts"`
+	Held         []heldDocument    `json:"held"`
+}
+
+type waitDocument struct {
+	TID        int            `json:"tid"`
+	Kind       string         `json:"kind"`
+	Address    *elfcore.Addr  `json:"address"`
+	Symbol     *string        `json:"symbol"`
+	Name       *string        `json:"name"`
+	Mutex      *elfcore.Addr  `json:"mutex"`
+	OwnerTID   *int           `json:"owner_tid"`
+	OwnerState string         `json:"owner_state"`
+	Timed      bool           `json:"timed"`
+	Guess      bool           `json:"guess"`
+	Futex      *futexDocument `json:"futex"`
+	Evidence   []string       `json:"evidence"`
+}
+
+type futexDocument struct {
+	Address elfcore.Addr `json:"address"`
+	Op      uint32       `json:"op"`
+	Value   uint32       `json:"value"`
+}
+
+type verdictDocument struct {
+	ID          string   `json:"id"`
+	Confidence  string   `json:"confidence"`
+	TIDs        []int    `json:"tids"`
+	Summary     string   `json:"summary"`
+	Explanation *string  `json:"explanation"`
+	Remedy      *string  `json:"remedy"`
+	Evidence    []string `json:"evidence"`
+	WeakPoints  []string `json:"weak_points"`
+}
+
+type heldDocument struct {
+	TID     int          `json:"tid"`
+	Kind    string       `json:"kind"`
+	Address elfcore.Addr `json:"address"`
+	Symbol  *string      `json:"symbol"`
+}
+
+// locksFlags are the flags of locks.
+type locksFlags struct {
+	all    bool
+	thread int
+	dot    bool
+}
+
+func newLocks(g *globals) *cobra.Command {
+	var f locksFlags
+	cmd := &cobra.Command{
+		Use:   "locks CORE...",
+		Short: "Show who waits for what, who holds it, and deadlocks",
+		Long: `locks tells what each blocked thread waits for: mutexes of every kind, condition
+variables, read-write locks, semaphores, barriers, once, join, the locks of FILEs
+and of malloc, the dynamic loader's, and other people's futexes. It names the
+owners, and says in its first line whether there is a deadlock.
+
+It needs nothing but the core. The files of the program and its libraries add
+names.
+
+Exit status: 0, 1 for a deadlock or an inconsistency, 2 for a core that could not
+be read.`,
+		Example: `  corethreads locks core.123
+  corethreads locks core.123 --all
+  corethreads locks core.123 --thread 4711
+  corethreads locks core.123 --dot | dot -Tsvg > locks.svg`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			first := true
+			return eachCore(cmd, args, func(w io.Writer, path string) (int, error) {
+				l, err := g.load(cmd, path)
+				if err != nil {
+					return exitFailed, err
+				}
+				defer l.close()
+				r := locks.Analyze(l.Core, l.Process, l.modules)
+				code := exitDone
+				if len(r.Verdicts) > 0 {
+					code = exitFindings
+				}
+				view := &locksView{loaded: l, report: r, globals: g, flags: f, path: path}
+				switch {
+				case f.thread != 0 && l.Core.Thread(f.thread) == nil:
+					return exitFindings, fmt.Errorf("%s has no thread %d; corethreads threads lists them", path, f.thread)
+				case g.json:
+					return code, writeJSON(w, view.document())
+				case f.dot:
+					return code, view.dot(w)
+				}
+				if !first {
+					fmt.Fprintln(w)
+				}
+				first = false
+				return code, view.text(w, newStyle(w, g.color))
+			})
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.all, "all", false, "a line for every blocked thread, equal ones not grouped")
+	fl.IntVar(&f.thread, "thread", 0, "only this thread, with all evidence")
+	fl.BoolVar(&f.dot, "dot", false, "write the graph of threads and locks for graphviz")
+	cmd.MarkFlagsMutuallyExclusive("all", "thread", "dot")
+	return cmd
+}
+
+// locksView is one report on its way to the reader.
+type locksView struct {
+	*loaded
+	report  *locks.Report
+	globals *globals
+	flags   locksFlags
+	path    string
+}
+
+func (v *locksView) tids(threads []int) []int {
+	out := []int{}
+	for _, t := range threads {
+		out = append(out, v.Core.Threads[t].TID)
+	}
+	return out
+}
+
+// symbol names an address by its symbol or file, empty for none.
+func (v *locksView) symbol(a elfcore.Addr) string {
+	if a == 0 {
+		return ""
+	}
+	return locks.Symbol(v.modules, a)
+}
+
+func (v *locksView) document() locksDocument {
+	d := locksDocument{
+		Schema: "corethreads/locks/1", AbortMessage: orNull(v.report.AbortMessage),
+		Waits: []waitDocument{}, Waking: v.tids(v.report.Waking), Verdicts: []verdictDocument{}, Held: []heldDocument{},
+	}
+	for i := range v.report.Waits {
+		w := &v.report.Waits[i]
+		tid := v.Core.Threads[w.Thread].TID
+		if v.flags.thread != 0 && tid != v.flags.thread {
+			continue
+		}
+		d.Waits = append(d.Waits, waitDocument{
+			TID: tid, Kind: string(w.Kind), Address: orNull(w.Object), Symbol: orNull(v.symbol(w.Object)), Name: orNull(w.Name),
+			Mutex: orNull(w.Mutex), OwnerTID: orNull(w.OwnerTID), OwnerState: string(w.OwnerState), Timed: w.Timed, Guess: w.Guess,
+			Futex: &futexDocument{w.Futex.Address, w.Futex.Op, w.Futex.Value}, Evidence: list(w.Evidence),
+		})
+	}
+	for _, x := range v.report.Verdicts {
+		d.Verdicts = append(d.Verdicts, verdictDocument{
+			ID: string(x.ID), Confidence: string(x.Confidence), TIDs: v.tids(x.Threads), Summary: x.Summary,
+			Explanation: orNull(x.Explanation), Remedy: orNull(x.Remedy), Evidence: list(x.Evidence), WeakPoints: list(x.WeakPoints),
+		})
+	}
+	return d
+}
