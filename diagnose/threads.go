@@ -45,6 +45,11 @@ func shadowedThreads(r *Report) []Finding {
 		}
 		f.Summary = fmt.Sprintf("gdb will read the thread-locals of %s from %s", r.thread(t), whose)
 		f.Detail = r.shadowDetail(i, t)
+		if r.sameDTV(h.Pthread, r.Process.Threads[t].Pthread) {
+			f.Severity = Warning
+			f.Summary = fmt.Sprintf("gdb will show %s by the handle of %s; its thread-locals are right all the same", r.thread(t), whose)
+			f.Detail += fmt.Sprintf(" But its dtv is that of %d's own descriptor, so that both lead to the same variables.", f.TIDs[0])
+		}
 		out = append(out, f)
 	}
 	return out
