@@ -125,7 +125,7 @@ func (a *analyzer) goneOwners(*graph) []Verdict {
 			continue // joining a thread that has exited returns at once
 		}
 		if w.Kind == PIMutex || w.Kind == RobustMutex {
-			continue // their words tell more: see inconsistent.go
+			continue // their words tell more: see pi.go and robust.go
 		}
 		if j, ok := byOwner[w.OwnerTID]; ok {
 			out[j].Threads = append(out[j].Threads, w.Thread)

@@ -10,19 +10,19 @@ import (
 type VerdictID string
 
 const (
-	DeadlockCycle    VerdictID = "deadlock-cycle"
-	SelfDeadlock     VerdictID = "self-deadlock"
-	OwnerExited      VerdictID = "owner-exited"
-	OwnerInParent    VerdictID = "owner-in-parent"
-	OwnerMissing     VerdictID = "owner-not-in-core"
-	LoaderLockChain  VerdictID = "loader-lock-chain"
-	CondvarABIMix    VerdictID = "condvar-abi-mix"
-	PIWaitersBit     VerdictID = "pi-waiters-bit"
-	PIWordOverwriten VerdictID = "pi-word-overwritten"
-	PIOwnerDied      VerdictID = "pi-owner-died"
-	RobustOwnerDied  VerdictID = "robust-owner-died"
-	MisalignedFutex  VerdictID = "misaligned-futex"
-	CondDestroyInUse VerdictID = "cond-destroy-in-use"
+	DeadlockCycle     VerdictID = "deadlock-cycle"
+	SelfDeadlock      VerdictID = "self-deadlock"
+	OwnerExited       VerdictID = "owner-exited"
+	OwnerInParent     VerdictID = "owner-in-parent"
+	OwnerMissing      VerdictID = "owner-not-in-core"
+	LoaderLockChain   VerdictID = "loader-lock-chain"
+	CondvarABIMix     VerdictID = "condvar-abi-mix"
+	PIWaitersBit      VerdictID = "pi-waiters-bit"
+	PIWordOverwritten VerdictID = "pi-word-overwritten"
+	PIOwnerDied       VerdictID = "pi-owner-died"
+	RobustOwnerDied   VerdictID = "robust-owner-died"
+	MisalignedFutex   VerdictID = "misaligned-futex"
+	CondDestroyInUse  VerdictID = "cond-destroy-in-use"
 )
 
 // Confidence is how sure a verdict is.
@@ -94,7 +94,7 @@ func (a *analyzer) judgeAll() {
 		}
 		a.report.Verdicts = append(a.report.Verdicts, v)
 	}
-	for _, find := range []func(*graph) []Verdict{a.loaderChains, a.goneOwners, a.arenaSelf, a.condDestroys} {
+	for _, find := range []func(*graph) []Verdict{a.loaderChains, a.abiMixes, a.inconsistentPI, a.deadPIOwners, a.robustDeaths, a.goneOwners, a.arenaSelf, a.condDestroys} {
 		a.report.Verdicts = append(a.report.Verdicts, find(g)...)
 	}
 }

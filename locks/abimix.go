@@ -1,0 +1,259 @@
+package locks
+
+import (
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/corethreads/corethreads/elfcore"
+)
+
+// A condition variable of the first ABI (GLIBC_2.2.5 on x86-64) is one word: a
+// pointer to a real condition variable that glibc allocates when it is first
+// used. The second ABI (GLIBC_2.3.2) uses the 48 bytes themselves, and its first
+// word is a sequence number that each wait raises by 2. If both are used on one
+// condition variable, waits of the second kind move the pointer of the first.
+
+// mixed is a condition variable that both ABIs have used.
+type mixed struct {
+	// user is the program's condition variable, 0 where it was not found;
+	// pointer its first word, heap the allocated condition variable.
+	user, pointer, heap elfcore.Addr
+	mutex               elfcore.Addr
+	// waits is how many waits of the second ABI moved the pointer.
+	waits uint64
+}
+
+const (
+	condSize  = 48
+	condChunk = 0x40 // a malloc chunk for 48 bytes, with its header
+	// maxMoved bounds how far a pointer is followed back, in bytes.
+	maxMoved = 0x1000
+)
+
+// heapCond finds the allocated condition variable that a moved pointer belongs
+// to: one calloc(48) chunk, whose size stands in front of it.
+func (a *analyzer) heapCond(p elfcore.Addr) (heap elfcore.Addr, moved uint64, ok bool) {
+	for base := p &^ 15; p-base < maxMoved && base > 16; base -= 16 {
+		size, ok := a.word(base - elfcore.Addr(a.w))
+		if !ok {
+			return 0, 0, false
+		}
+		if size&^7 == condChunk {
+			return base, uint64(p - base), true
+		}
+	}
+	return 0, 0, false
+}
+
+// abiMixes looks for condition variables that both ABIs have used: by threads
+// whose cleanup chains name a condition variable that is not aligned, by threads
+// that spin because the kernel refuses the word, and by what the second ABI
+// leaves behind in the program's own condition variable.
+func (a *analyzer) abiMixes(*graph) []Verdict {
+	if a.w != 8 || a.musl {
+		return nil // 32-bit systems other than i386 never had two ABIs
+	}
+	found := make(map[elfcore.Addr]*mixed)
+	var order []elfcore.Addr
+	threads := make(map[elfcore.Addr][]int)
+	var misaligned []Verdict
+	for i := range a.core.Threads {
+		cond, mutex, _, ok := a.condCleanup(i)
+		if !ok || cond&7 == 0 {
+			continue
+		}
+		heap, moved, ok := a.heapCond(cond)
+		user := a.holderOf(cond)
+		if !ok || user == 0 && a.set.At(cond) != nil {
+			misaligned = append(misaligned, a.misalignedCond(i, cond))
+			continue
+		}
+		if found[heap] == nil {
+			found[heap] = &mixed{user: user, pointer: cond, heap: heap, mutex: mutex, waits: moved / 2}
+			order = append(order, heap)
+		}
+		threads[heap] = append(threads[heap], i)
+	}
+	for _, m := range a.scanMixed() {
+		if x := found[m.heap]; x == nil {
+			found[m.heap] = &m
+			order = append(order, m.heap)
+		} else if x.user == 0 {
+			x.user = m.user
+		}
+	}
+	var out []Verdict
+	for _, heap := range order {
+		out = append(out, a.explainMix(found[heap], threads[heap]))
+	}
+	return append(out, misaligned...)
+}
+
+// holderOf finds the word in the data of a module, or else in any small heap,
+// that is a pointer: the program's condition variable.
+func (a *analyzer) holderOf(p elfcore.Addr) elfcore.Addr {
+	if at, ok := a.pointerTo(p); ok {
+		return at
+	}
+	const maxHeap = 64 << 20
+	for i := range a.core.Segments {
+		s := &a.core.Segments[i]
+		if !s.Writable() || s.FileSize > maxHeap || a.set.At(s.Start) != nil {
+			continue
+		}
+		b := make([]byte, s.FileSize)
+		n, _ := a.core.ReadMemory(b, s.Start)
+		for at := uint64(0); at+a.w <= uint64(n); at += a.w {
+			if elfcore.Addr(a.core.WordOf(b[at:])) == p && a.anyStack(s.Start+elfcore.Addr(at)) < 0 {
+				return s.Start + elfcore.Addr(at)
+			}
+		}
+	}
+	return 0
+}
+
+// scanMixed looks in the modules' data for condition variables whose first word
+// is a moved pointer, and whose group sizes show as many waits of the second ABI
+// that timed out as the pointer was moved by: nothing else looks like that.
+func (a *analyzer) scanMixed() []mixed {
+	var out []mixed
+	for _, m := range a.set.Modules {
+		if m.IsLoader || m.IsVDSO {
+			continue
+		}
+		for _, data := range a.set.WritableData(m) {
+			b := make([]byte, min(data.Len(), 8<<20))
+			n, _ := a.core.ReadMemory(b, data.Start)
+			b = b[:n]
+			for at := 0; at+condSize <= len(b); at += 8 {
+				if x, ok := a.mixedImage(b[at : at+condSize]); ok {
+					x.user = data.Start + elfcore.Addr(at)
+					out = append(out, x)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// mixedImage judges 48 bytes. A wait that times out leaves the size of its group
+// one lower; nothing else of the second ABI was ever written.
+func (a *analyzer) mixedImage(b []byte) (mixed, bool) {
+	o := a.core.ByteOrder
+	p := elfcore.Addr(o.Uint64(b))
+	if p == 0 || p&1 != 0 || o.Uint64(b[8:]) != 0 {
+		return mixed{}, false
+	}
+	for _, sizes := range []int{24, 16} { // __g_size, up to 2.40 and from 2.41
+		waits := -(o.Uint32(b[sizes:]) + o.Uint32(b[sizes+4:]))
+		if waits == 0 || waits > maxMoved/2 {
+			continue
+		}
+		rest := uint64(0)
+		for at := 16; at < condSize; at += 8 {
+			if at != sizes {
+				rest |= o.Uint64(b[at:])
+			}
+		}
+		heap, moved, ok := a.heapCond(p)
+		if rest == 0 && ok && moved == 2*uint64(waits) {
+			return mixed{pointer: p, heap: heap, waits: uint64(waits)}, true
+		}
+	}
+	return mixed{}, false
+}
+
+// wrappers are the modules, besides the C library, that define functions for
+// condition variables: they stand between the program and glibc.
+func (a *analyzer) wrappers() (names []string, functions []string) {
+	for _, name := range []string{"pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait", "pthread_cond_signal", "pthread_cond_broadcast", "pthread_cond_init", "pthread_cond_destroy"} {
+		for _, s := range a.set.Lookup(name) {
+			base := path.Base(s.Module.String())
+			if s.Module.IsLoader || isLibc(base) {
+				continue
+			}
+			if !slices.Contains(names, s.Module.String()) {
+				names = append(names, s.Module.String())
+			}
+			if !slices.Contains(functions, name) {
+				functions = append(functions, name)
+			}
+		}
+	}
+	return names, functions
+}
+
+// isLibc tells whether a file is the C library or its thread library.
+func isLibc(base string) bool {
+	for _, name := range []string{"libc.so.6", "libc-2.", "libpthread.so.0", "libpthread-2."} {
+		if len(base) >= len(name) && base[:len(name)] == name {
+			return true
+		}
+	}
+	return false
+}
+
+// explainMix tells the story of one condition variable.
+func (a *analyzer) explainMix(m *mixed, threads []int) Verdict {
+	v := Verdict{ID: CondvarABIMix, Confidence: High, Threads: threads, Objects: []elfcore.Addr{m.user}}
+	if m.user != 0 {
+		v.Confidence = Certain
+	}
+	where := "a condition variable"
+	if m.user != 0 {
+		where = "the condition variable " + a.name(m.user)
+	}
+	v.Summary = fmt.Sprintf("%s was used through two incompatible ABIs of glibc", where)
+	v.fact("the pointer %s lies %d bytes into the 48-byte heap chunk at %s, which glibc allocates for a condition variable of the ABI GLIBC_2.2.5", m.pointer, 2*m.waits, m.heap)
+	if m.user != 0 {
+		v.fact("that pointer is the first word of %s", where)
+	}
+	if m.mutex != 0 {
+		v.fact("its waiters use the mutex %s", a.name(m.mutex))
+	}
+	for _, t := range threads {
+		v.fact("the cleanup chain of thread %d names it: it was inside pthread_cond_wait", a.tid(t))
+	}
+	for _, s := range a.spinners {
+		v.fact("thread %d spins: the kernel refuses its futex %s, which is not aligned", a.tid(s.thread), s.futex.Address)
+	}
+	if a.report.AbortMessage != "" {
+		v.fact("glibc aborted with: %s", a.report.AbortMessage)
+	}
+	v.Explanation = fmt.Sprintf("Of the two ABIs of condition variables, the old one (GLIBC_2.2.5) keeps a pointer in the first word, the new one (GLIBC_2.3.2) a counter. Some functions were called by the old ABI and others, on the same condition variable, by the new one: %s of the new kind moved the pointer by %d bytes. The next call of the old kind worked on the wrong memory; glibc then spins, loses wake-ups, or aborts with \"The futex facility returned an unexpected error code\".", plural(int(m.waits), "wait"), 2*m.waits)
+	modules, functions := a.wrappers()
+	if len(modules) > 0 {
+		v.fact("%s defines %s: it stands between the program and glibc", modules[0], joined(functions))
+		v.Remedy = fmt.Sprintf("In %s, get the next function by dlvsym(RTLD_NEXT, name, \"GLIBC_2.3.2\"), since dlsym(RTLD_NEXT, …) gives the oldest version before glibc 2.36, and wrap all of pthread_cond_init, _destroy, _wait, _timedwait, _signal and _broadcast, or none.", path.Base(modules[0]))
+	} else {
+		v.doubt("no module was seen that wraps the functions: its symbols are not in the core")
+		v.Remedy = "Find what wraps pthread_cond_* (LD_PRELOAD, a profiler) and let it get the next function by dlvsym(RTLD_NEXT, name, \"GLIBC_2.3.2\"), all of them or none."
+	}
+	return v
+}
+
+// misalignedCond is the verdict about a condition variable that the program
+// itself has put where none can be: in a packed structure.
+func (a *analyzer) misalignedCond(thread int, cond elfcore.Addr) Verdict {
+	v := Verdict{ID: MisalignedFutex, Confidence: High, Threads: []int{thread}, Objects: []elfcore.Addr{cond}}
+	v.Summary = fmt.Sprintf("thread %d waits on the condition variable %s, which is not aligned", a.tid(thread), a.name(cond))
+	v.fact("its cleanup chain names it, and no heap chunk of the old ABI is there")
+	v.Explanation = "The kernel refuses a futex at an address that is no multiple of 4, so that glibc spins or aborts."
+	v.Remedy = "Do not put a condition variable into a packed structure."
+	return v
+}
+
+func joined(words []string) string {
+	switch len(words) {
+	case 0:
+		return ""
+	case 1:
+		return words[0]
+	}
+	out := words[0]
+	for _, w := range words[1 : len(words)-1] {
+		out += ", " + w
+	}
+	return out + " and " + words[len(words)-1]
+}
