@@ -30,8 +30,8 @@ const (
 // fakeThread is one thread of a fake process, living or not: the members of its
 // struct pthread, and its registers where it is an LWP.
 type fakeThread struct {
-	pthread uint64
-	lwp     int // its id in the notes, 0 if it is no LWP
+	pthread uint64 // 0 for a thread that libc does not know
+	lwp     int    // its id in the notes, 0 if it is no LWP
 	tp, sp  uint64
 
 	tid            int32
@@ -111,7 +111,7 @@ func (f *fake) userThread() *fakeThread {
 }
 
 const (
-	stackSize = 0x4000
+	stackSize = 0x3000
 	guardSize = 0x1000
 )
 

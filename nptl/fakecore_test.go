@@ -3,6 +3,7 @@ package nptl_test
 import (
 	"bytes"
 	"encoding/binary"
+	"io"
 	"slices"
 	"testing"
 
@@ -99,7 +100,9 @@ func (f *fake) core() *coretest.Core {
 	f.link(c, h.user, f.user)
 	f.link(c, h.cache, f.cache)
 	for _, t := range f.threads {
-		f.descriptor(c, t)
+		if t.pthread != 0 {
+			f.descriptor(c, t)
+		}
 	}
 	var cached uint64
 	for _, t := range f.cache {
@@ -238,9 +241,11 @@ func (f *fake) registers(t *fakeThread) []coretest.Note {
 // open has elfcore read a core.
 func open(t testing.TB, c *coretest.Core) *elfcore.Core { return openBytes(t, c.Bytes()) }
 
+func newReader(b []byte) io.ReaderAt { return bytes.NewReader(b) }
+
 func openBytes(t testing.TB, b []byte) *elfcore.Core {
 	t.Helper()
-	core, err := elfcore.New(bytes.NewReader(b), int64(len(b)))
+	core, err := elfcore.New(newReader(b), int64(len(b)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ const (
 	// parent's thread in the child of a fork.
 	Foreign State = "foreign"
 	// UnknownState: the notes are cut, so that the thread may be missing from
-	// the core.
+	// the core, or the descriptor is.
 	UnknownState State = "unknown"
 )
 
@@ -71,8 +71,9 @@ type Handle struct {
 	// Whole tells that all of it that matters could be read.
 	Whole bool
 
-	// listed tells that it was found on a list.
-	listed bool
+	// listed tells that it was found on a list, told that TID and
+	// CancelHandling could be read.
+	listed, told bool
 	// stackEnd is __libc_stack_end, which the initial thread's descriptor keeps
 	// as the size of its stack block.
 	stackEnd elfcore.Addr
@@ -118,13 +119,12 @@ func (v *view) handle(r *raw, l *Layout) *Handle {
 		Whole:    uint64(len(r.bytes)) == v.descriptorSize(),
 		Initial:  v.initial(r, l),
 	}
-	if tid, ok := v.raw32(r, l.TID); ok {
-		h.TID = int(int32(tid))
-	}
+	tid, ok1 := v.raw32(r, l.TID)
+	cancel, ok2 := v.raw32(r, l.CancelHandling)
+	h.TID, h.CancelHandling, h.told = int(int32(tid)), cancel, ok1 && ok2
 	if pid, ok := v.raw32(r, l.PID); ok && l.PID != 0 {
 		h.PID = int(int32(pid))
 	}
-	h.CancelHandling, _ = v.raw32(r, l.CancelHandling)
 	if user, known := v.userStack(r, l); known {
 		h.UserStack = &user
 	}

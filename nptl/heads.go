@@ -40,14 +40,18 @@ type finder struct {
 	images []image
 	// threads are the nodes that thread pointers lead to.
 	threads map[elfcore.Addr]bool
-	// proved are nodes next to an accepted head.
-	proved map[elfcore.Addr]bool
 
 	candidates []candidate // of all shapes but empty, as scanned
 	heads      []head      // accepted, with their walks
 	known      map[elfcore.Addr]bool
 	empties    map[elfcore.Addr]bool
 	onList     map[elfcore.Addr]bool
+	// closed are the heads and nodes of lists that close: no other list can
+	// have them.
+	closed map[elfcore.Addr]bool
+	// inRow tells that the heads were found three in a row, which leaves none
+	// to be missed.
+	inRow bool
 
 	// What a core that is made to cost much can still make us do: read bytes
 	// of data, and walk nodes.
@@ -69,10 +73,10 @@ func (v *view) findHeads(p *pointers) *finder {
 	f := &finder{
 		view:    v,
 		threads: make(map[elfcore.Addr]bool),
-		proved:  make(map[elfcore.Addr]bool),
 		known:   make(map[elfcore.Addr]bool),
 		empties: make(map[elfcore.Addr]bool),
 		onList:  make(map[elfcore.Addr]bool),
+		closed:  make(map[elfcore.Addr]bool),
 		bytes:   maxScan,
 		nodes:   2 * v.maxNodes(),
 	}
@@ -187,19 +191,19 @@ func (f *finder) add(c candidate) {
 	f.nodes -= len(h.walk.nodes)
 	for _, n := range h.walk.nodes {
 		f.onList[n] = true
-		if f.probe(n) {
-			f.proved[n] = true
-		}
 	}
-	if p, ok := f.pointer(c.addr + elfcore.Addr(f.w)); ok && f.probe(p) {
-		f.proved[p] = true
+	if h.walk.end == Closed {
+		f.closed[h.addr] = true
+		for _, n := range h.walk.nodes {
+			f.closed[n] = true
+		}
 	}
 }
 
 // acceptDamaged takes heads whose neighbours do not look back or prove nothing.
 func (f *finder) acceptDamaged() {
 	w := elfcore.Addr(f.w)
-	node := func(n elfcore.Addr) bool { return f.proved[n] || f.threads[n] }
+	node := func(n elfcore.Addr) bool { return !f.closed[n] && (f.threads[n] || f.probe(n)) }
 	for _, c := range f.candidates {
 		// A pair that straddles two heads looks loose.
 		if f.known[c.addr] || c.shape == half || f.isHead(c.addr-w) || f.isHead(c.addr+w) || f.probe(c.addr) {

@@ -2,6 +2,7 @@ package nptl
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/corethreads/corethreads/elfcore"
@@ -193,6 +194,13 @@ func (v *view) dumped(s *elfcore.Segment) elfcore.Range {
 		n = min(n, uint64(v.Size-s.Offset))
 	}
 	return elfcore.Range{Start: s.Start, End: s.Start + elfcore.Addr(n)}
+}
+
+// incomplete tells whether bytes of any writable memory are missing.
+func (v *view) incomplete() bool {
+	return slices.ContainsFunc(v.Segments, func(s elfcore.Segment) bool {
+		return s.Writable() && v.dumped(&s).End < s.End
+	})
 }
 
 // others is the last resort: all small writable segments, those behind a

@@ -160,7 +160,9 @@ func (a *assigner) byUnprovedPointer() {
 
 // byID gives a handle to the free thread with its id, unless the thread's stack
 // pointer lies in another free handle's stack, or another thread's lies in this
-// one's: ids of another pid namespace name the wrong thread.
+// one's: ids of another pid namespace name the wrong thread. A thread with
+// another's thread pointer must be on the handle's stack, else it is one that
+// libc does not know.
 func (a *assigner) byID() {
 	free := make(map[int]int)
 	for h, x := range a.handles {
@@ -172,10 +174,11 @@ func (a *assigner) byID() {
 	}
 	for i := range a.threads {
 		h, ok := free[a.Threads[i].TID]
-		if !ok || !a.free(i) || a.handles[h].Owner >= 0 {
+		if !ok || a.threads[i].Pthread != 0 || a.handles[h].Owner >= 0 {
 			continue
 		}
-		if on, ok := a.stackOf(i); ok && on != h {
+		on, onStack := a.stackOf(i)
+		if onStack && on != h || !onStack && a.sharer(i) && !a.onInitialStack(i, h) {
 			continue
 		}
 		if other, ok := a.threadOn(h); ok && other != i {
@@ -213,15 +216,9 @@ func (a *assigner) byInitialStack() {
 	if initial < 0 {
 		return
 	}
-	end := a.handles[initial].stackEnd
 	only := -1
 	for i := range a.threads {
-		sp, ok := a.Threads[i].SP()
-		if !ok || !a.free(i) {
-			continue
-		}
-		s, ok := a.Segment(sp)
-		if !ok || !s.Contains(end) || sp > end {
+		if !a.free(i) || !a.onInitialStack(i, initial) {
 			continue
 		}
 		if only >= 0 {
@@ -232,6 +229,18 @@ func (a *assigner) byInitialStack() {
 	if only >= 0 {
 		a.give(only, initial, "initial stack")
 	}
+}
+
+// onInitialStack tells whether a thread runs on the stack that the kernel made,
+// and a handle is that of main.
+func (a *assigner) onInitialStack(thread, handle int) bool {
+	h := a.handles[handle]
+	sp, ok := a.Threads[thread].SP()
+	if !ok || !h.Initial || sp > h.stackEnd {
+		return false
+	}
+	s, ok := a.Segment(sp)
+	return ok && s.Contains(h.stackEnd)
 }
 
 // stackOf finds the one free handle whose stack holds a thread's stack pointer.
@@ -263,16 +272,13 @@ func (a *assigner) pointers() {
 	for i := range a.threads {
 		t := &a.threads[i]
 		tp, _, ok := a.Threads[i].ThreadPointer()
+		proved := ok && (a.ptrs.node[i] != 0 || a.ptrs.tcb[i])
+		right := t.Pthread + elfcore.Addr(a.ptrs.distance)
 		switch {
-		case ok && (a.ptrs.node[i] != 0 || a.ptrs.tcb[i]):
-			t.Pointer, t.PointerSource, t.PointerProved = tp, FromNote, true
-		case t.Pthread != 0 && a.ptrs.known:
-			t.Pointer, t.PointerSource = t.Pthread+elfcore.Addr(a.ptrs.distance), FromHandle
-			if ok && tp == t.Pointer {
-				t.PointerSource = FromNote
-			}
-		case ok && tp != 0:
-			t.Pointer, t.PointerSource = tp, FromNote
+		case t.Pthread != 0 && a.ptrs.known && !(ok && tp == right):
+			t.Pointer, t.PointerSource = right, FromHandle
+		case proved || ok && tp != 0:
+			t.Pointer, t.PointerSource, t.PointerProved = tp, FromNote, proved
 		}
 	}
 }

@@ -126,7 +126,7 @@ func Read(c *elfcore.Core, symbols Symbols) *Process {
 		}
 	}
 	p.addLists(f, roles, raws)
-	p.addUnlisted(v, unlisted, chain, raws)
+	p.addUnlisted(f, unlisted, chain, raws)
 	p.Threads = v.assignOwners(ptrs, p.Handles)
 	p.dropUndecided()
 	for _, h := range p.Handles {
@@ -136,9 +136,8 @@ func Read(c *elfcore.Core, symbols Symbols) *Process {
 	if symbols != nil {
 		p.takeVersion(symbols)
 	}
-	if len(p.Lists) == 0 {
-		p.missingHeads(v, f, ptrs)
-	}
+	p.missingHeads(f)
+	p.missingDescriptors(v, ptrs)
 	return p
 }
 
@@ -243,19 +242,16 @@ func (v *view) chain(from []elfcore.Addr, onList map[elfcore.Addr]bool) []elfcor
 	return out
 }
 
-// addUnlisted makes handles of descriptors that are linked, but into a list
-// whose head was not found. Those that are linked no more belong to threads
-// that are about to be gone: they have no handle.
-func (p *Process) addUnlisted(v *view, unlisted, chain []elfcore.Addr, raws map[elfcore.Addr]*raw) {
+// addUnlisted makes handles of descriptors that are linked, but into a list that
+// was not found. Those that are linked no more have no handle: their threads are
+// about to be gone.
+func (p *Process) addUnlisted(f *finder, unlisted, chain []elfcore.Addr, raws map[elfcore.Addr]*raw) {
 	for _, n := range slices.Concat(unlisted, chain) {
-		if !v.linkedSomehow(n) {
-			continue
-		}
 		r := raws[n]
-		if v.terminated(r, &p.Layout) {
+		if !f.linkedSomehow(n) || f.terminated(r, &p.Layout) {
 			continue
 		}
-		h := v.handle(r, &p.Layout)
+		h := f.handle(r, &p.Layout)
 		if h.UserStack != nil {
 			h.List = StackUsed
 			if *h.UserStack {
@@ -264,21 +260,22 @@ func (p *Process) addUnlisted(v *view, unlisted, chain []elfcore.Addr, raws map[
 		}
 		p.Handles = append(p.Handles, h)
 		if len(p.Limits) == 0 || p.Limits[len(p.Limits)-1].Kind != Unlisted {
-			p.limit(Unlisted, h.Pthread, 0, "the descriptor at %s is linked into a list whose head is not in the core: the order of the handles is not known", h.Pthread)
+			p.limit(Unlisted, h.Pthread, 0, "the descriptor at %s is linked into a list whose head was not found: the order of the handles is not known", h.Pthread)
 		}
 	}
 }
 
 // linkedSomehow tells whether a neighbour points back at a node, or cannot be
-// read.
-func (v *view) linkedSomehow(n elfcore.Addr) bool {
-	next, prev, ok := v.pair(n)
-	if !ok || next == 0 || prev == 0 {
+// read. A node that is beside the members of a list that closes without it has
+// been taken off that list.
+func (f *finder) linkedSomehow(n elfcore.Addr) bool {
+	a, b, ok := f.pair(n)
+	next, prev := elfcore.Addr(a), elfcore.Addr(b)
+	if !ok || next == 0 || prev == 0 || f.closed[next] || f.closed[prev] {
 		return false
 	}
-	for _, back := range []elfcore.Addr{elfcore.Addr(next) + elfcore.Addr(v.w), elfcore.Addr(prev)} {
-		x, ok := v.pointer(back)
-		if !ok || x == n {
+	for _, back := range []elfcore.Addr{next + elfcore.Addr(f.w), prev} {
+		if x, ok := f.pointer(back); !ok || x == n {
 			return true
 		}
 	}
@@ -324,6 +321,8 @@ func (p *Process) state(c *elfcore.Core, h *Handle) State {
 	switch {
 	case h.Owner >= 0:
 		return Live
+	case !h.told:
+		return UnknownState
 	case h.TID == -1:
 		return Retired
 	case (c.NotesCut || len(c.Threads) == 0) && (h.TID > 0 || p.Layout.JoinState && h.Exiting() || !h.Exiting()):
@@ -338,19 +337,57 @@ func (p *Process) state(c *elfcore.Core, h *Handle) State {
 	return UnknownState
 }
 
-// missingHeads tells a process without pthreads from one whose lists are not in
-// the core.
-func (p *Process) missingHeads(v *view, f *finder, ptrs *pointers) {
-	if p.Libc.Kind == Musl || p.Libc.Kind == NoLibc {
+// missingHeads says which lists may be where the core has no memory. A process
+// without pthreads has none, and neither has one whose every place was read.
+func (p *Process) missingHeads(f *finder) {
+	if p.Libc.Kind == Musl || p.Libc.Kind == NoLibc || f.inRow {
 		return
+	}
+	what := "no list of threads was found"
+	switch user, used := p.List(StackUser), p.List(StackUsed); {
+	case user != nil && used != nil:
+		return
+	case user != nil:
+		what = "the list stack_used was not found"
+	case used != nil:
+		what = "the list stack_user was not found"
 	}
 	for _, im := range f.images {
 		if im.missing {
-			p.limit(HeadsMissing, 0, elfcore.NotDumped, "no list of threads was found, and some of %s, where it could be, is not in the core", im.place)
+			p.limit(HeadsMissing, 0, elfcore.NotDumped, "%s, and some of %s, where it could be, is not in the core", what, im.place)
 			return
 		}
 	}
-	if len(v.Segments) == 0 {
+	if len(f.Segments) == 0 {
 		p.limit(HeadsMissing, 0, elfcore.NotDumped, "the core holds no memory")
+	}
+}
+
+// missingDescriptors says of which thread the descriptor may be where the core
+// has no memory.
+func (p *Process) missingDescriptors(v *view, ptrs *pointers) {
+	if !p.Found {
+		return
+	}
+	for i := range p.Threads {
+		if p.Threads[i].Pthread != 0 {
+			continue
+		}
+		at, why := elfcore.Addr(0), elfcore.Unmapped
+		if tp, _, ok := v.Threads[i].ThreadPointer(); ok && ptrs.known {
+			n := v.nodeAt(tp, ptrs.distance)
+			if why, ok = v.fault(n); !ok {
+				continue // it is there, and is none: the thread is not glibc's
+			}
+			at = n - elfcore.Addr(v.header)
+		}
+		switch {
+		case why != elfcore.Unmapped:
+			p.limit(ListLeaves, at, why, "the descriptor of thread %d at %s is %s", v.Threads[i].TID, at, why)
+			return
+		case v.incomplete():
+			p.limit(ListLeaves, 0, elfcore.NotDumped, "the descriptor of thread %d was not found, and some of the memory is not in the core", v.Threads[i].TID)
+			return
+		}
 	}
 }

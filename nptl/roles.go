@@ -81,6 +81,7 @@ func (f *finder) assignRoles(raws map[elfcore.Addr]*raw, l *Layout) []role {
 	}
 	done := make(map[elfcore.Addr]bool)
 	for _, row := range f.rows(rs, l) {
+		f.inRow = true
 		f.assignRow(row, rs, l)
 		for _, a := range row {
 			done[a] = true

@@ -31,7 +31,7 @@ type walk struct {
 	nodes []elfcore.Addr
 	end   EndReason
 	// at is the address that could not be followed: the node whose next is 0,
-	// the node that came twice, the node that cannot be read.
+	// the node that came twice, the node of which some cannot be read.
 	at    elfcore.Addr
 	fault elfcore.FaultReason
 	// behind are nodes that only back links from the head reach; their place
@@ -72,10 +72,15 @@ func (v *view) walk(head elfcore.Addr, limit int) walk {
 			out.end, out.at = Cycle, n
 			return out
 		}
+		// libthread_db reads the whole descriptor, and gives up if it
+		// cannot.
+		last := n + elfcore.Addr(v.descriptorSize()-v.w)
 		next, ok := v.pointer(n)
-		if !ok {
+		if _, whole := v.pointer(last); !ok || !whole {
 			out.end, out.at = Unreadable, n
-			out.fault, _ = v.fault(n)
+			if out.fault, ok = v.fault(n); !ok {
+				out.fault, _ = v.fault(last)
+			}
 			return out
 		}
 		seen[n] = true
