@@ -30,6 +30,8 @@ const (
 	CoreTruncated        ID = "core-truncated"
 	CoreFiltered         ID = "core-filtered"
 	LibthreadDB          ID = "libthread-db"
+	AbortMessage         ID = "abort-message"
+	Locks                ID = "locks"
 )
 
 // Finding is one thing about a core that a person should know.

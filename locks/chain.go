@@ -90,7 +90,7 @@ func (a *analyzer) explainLoaderChain(g *graph, v *Verdict, end *Wait) {
 	constructor := a.inConstructor(end.Thread)
 	var fromHome []int
 	for _, t := range v.Threads[:len(v.Threads)-1] {
-		if home != nil && a.startModule(t) == home && !home.IsLoader {
+		if home != nil && a.startModule(t) == home && !home.IsLoader && !home.IsExecutable {
 			fromHome = append(fromHome, a.tid(t))
 			v.fact("thread %d started in %s, in whose data the %s lies", a.tid(t), home, end.Kind)
 		}
@@ -98,7 +98,7 @@ func (a *analyzer) explainLoaderChain(g *graph, v *Verdict, end *Wait) {
 	if constructor {
 		v.fact("the stack of thread %d holds addresses in the loader's code below the frame that waits: it runs inside dlopen, in a constructor", holder)
 	}
-	if len(fromHome) > 0 || constructor {
+	if len(fromHome) > 0 || constructor || a.runnable(v.Threads) == 0 {
 		v.Confidence = High
 	}
 	if end.Timed {

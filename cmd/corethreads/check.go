@@ -34,6 +34,7 @@ that could not be read.`,
 					return exitFailed, err
 				}
 				defer r.close()
+				r.addLocks()
 				code := exitDone
 				for _, f := range r.Findings {
 					if f.Severity != diagnose.Note {

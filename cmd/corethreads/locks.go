@@ -60,9 +60,11 @@ type heldDocument struct {
 
 // locksFlags are the flags of locks.
 type locksFlags struct {
-	all    bool
-	thread int
-	dot    bool
+	all     bool
+	thread  int
+	dot     bool
+	held    bool
+	explain string
 }
 
 func newLocks(g *globals) *cobra.Command {
@@ -83,6 +85,8 @@ be read.`,
 		Example: `  corethreads locks core.123
   corethreads locks core.123 --all
   corethreads locks core.123 --thread 4711
+  corethreads locks core.123 --held
+  corethreads locks core.123 --explain 0x7ff7462590a0
   corethreads locks core.123 --dot | dot -Tsvg > locks.svg`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -99,6 +103,14 @@ be read.`,
 					code = exitFindings
 				}
 				view := &locksView{loaded: l, report: r, globals: g, flags: f, path: path}
+				if f.explain != "" {
+					return exitDone, view.explain(w, newStyle(w, g.color))
+				}
+				if f.held {
+					if err := view.findHeld(cmd); err != nil {
+						return exitFailed, err
+					}
+				}
 				switch {
 				case f.thread != 0 && l.Core.Thread(f.thread) == nil:
 					return exitFindings, fmt.Errorf("%s has no thread %d; corethreads threads lists them", path, f.thread)
@@ -119,7 +131,9 @@ be read.`,
 	fl.BoolVar(&f.all, "all", false, "a line for every blocked thread, equal ones not grouped")
 	fl.IntVar(&f.thread, "thread", 0, "only this thread, with all evidence")
 	fl.BoolVar(&f.dot, "dot", false, "write the graph of threads and locks for graphviz")
-	cmd.MarkFlagsMutuallyExclusive("all", "thread", "dot")
+	fl.BoolVar(&f.held, "held", false, "list the mutexes that each thread holds, by a search of memory")
+	fl.StringVar(&f.explain, "explain", "", "decode the object at this address (0x…) as each thing it could be")
+	cmd.MarkFlagsMutuallyExclusive("all", "thread", "dot", "held", "explain")
 	return cmd
 }
 
@@ -130,6 +144,7 @@ type locksView struct {
 	globals *globals
 	flags   locksFlags
 	path    string
+	held    *locks.HeldMutexes // with --held
 }
 
 func (v *locksView) tids(threads []int) []int {
@@ -164,6 +179,11 @@ func (v *locksView) document() locksDocument {
 			Mutex: orNull(w.Mutex), OwnerTID: orNull(w.OwnerTID), OwnerState: string(w.OwnerState), Timed: w.Timed, Guess: w.Guess,
 			Futex: &futexDocument{w.Futex.Address, w.Futex.Op, w.Futex.Value}, Evidence: list(w.Evidence),
 		})
+	}
+	if v.held != nil {
+		for _, h := range v.held.Mutexes {
+			d.Held = append(d.Held, heldDocument{TID: v.Core.Threads[h.Thread].TID, Kind: string(h.Kind), Address: h.Object, Symbol: orNull(v.symbol(h.Object))})
+		}
 	}
 	for _, x := range v.report.Verdicts {
 		d.Verdicts = append(d.Verdicts, verdictDocument{

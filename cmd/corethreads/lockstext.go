@@ -34,7 +34,11 @@ func (v *locksView) text(w io.Writer, s *style) error {
 			shown[t] = true
 		}
 	}
-	v.rest(&b, s, shown)
+	if v.held != nil {
+		v.heldText(&b, s)
+	} else {
+		v.rest(&b, s, shown)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

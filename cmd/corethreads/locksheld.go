@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corethreads/corethreads/diagnose"
+	"github.com/corethreads/corethreads/elfcore"
+	"github.com/corethreads/corethreads/locks"
+)
+
+// findHeld searches for the mutexes that threads hold.
+func (v *locksView) findHeld(cmd *cobra.Command) error {
+	bar := newProgress(cmd.ErrOrStderr(), v.globals.progress)
+	defer bar.done()
+	held, err := locks.FindHeld(cmd.Context(), v.Core, v.Process, v.modules, locks.HeldOptions{
+		Progress: func(done, total int64) { bar.show("searching "+v.path, done, total, done) },
+	})
+	v.held = held
+	return err
+}
+
+// heldText lists each thread with what it waits for and what it holds, in the
+// order of Java's thread dumps.
+func (v *locksView) heldText(b *strings.Builder, s *style) {
+	byThread := make(map[int][]locks.Held)
+	for _, h := range v.held.Mutexes {
+		byThread[h.Thread] = append(byThread[h.Thread], h)
+	}
+	for i := range v.Core.Threads {
+		w := v.wait(i)
+		if len(byThread[i]) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "\n  thread %d\n", v.Core.Threads[i].TID)
+		if w != nil {
+			b.WriteString(s.wrap("- waits for "+strings.TrimPrefix(v.line(w), fmt.Sprintf("thread %d waits for ", v.Core.Threads[i].TID)), "    "))
+		}
+		for _, h := range byThread[i] {
+			text := fmt.Sprintf("- holds %s %s", h.Kind, h.Object)
+			if sym := v.symbol(h.Object); sym != "" {
+				text += " <" + sym + ">"
+			}
+			text += " (" + h.Name + ")"
+			if h.Listed {
+				text += ", on its robust list"
+			}
+			b.WriteString(s.wrap(text, "    "))
+		}
+	}
+	for i, why := range v.held.BrokenLists {
+		b.WriteString("\n" + s.wrap(fmt.Sprintf("the robust list of thread %d is broken: %s", v.Core.Threads[i].TID, why), "  "))
+	}
+	found := "1 mutex is"
+	if n := len(v.held.Mutexes); n != 1 {
+		found = fmt.Sprintf("%d mutexes are", n)
+	}
+	fmt.Fprintf(b, "\n  %s held; %s of writable memory searched\n", found, diagnose.Bytes(v.held.Searched))
+}
+
+// explain decodes one object.
+func (v *locksView) explain(w io.Writer, s *style) error {
+	digits, ok := strings.CutPrefix(v.flags.explain, "0x")
+	at, err := strconv.ParseUint(digits, 16, 64)
+	if !ok || err != nil {
+		return fmt.Errorf("--explain wants an address such as 0x7ff7462590a0, not %q", v.flags.explain)
+	}
+	readings, err := locks.Explain(v.Core, v.Process, v.modules, elfcore.Addr(at))
+	if err != nil {
+		return err
+	}
+	if v.globals.json {
+		return writeJSON(w, newExplainDocument(elfcore.Addr(at), v.symbol(elfcore.Addr(at)), readings))
+	}
+	var b strings.Builder
+	name := elfcore.Addr(at).String()
+	if sym := v.symbol(elfcore.Addr(at)); sym != "" {
+		name += " <" + sym + ">"
+	}
+	for i := range v.report.Waits {
+		if x := &v.report.Waits[i]; x.Object == elfcore.Addr(at) || x.Mutex == elfcore.Addr(at) {
+			fmt.Fprintf(&b, "%s: thread %d waits for it as %s\n", name, v.Core.Threads[x.Thread].TID, x.Kind)
+			break
+		}
+	}
+	if b.Len() == 0 {
+		fmt.Fprintf(&b, "%s: no thread waits for it\n", name)
+	}
+	for _, r := range readings {
+		fit := s.good.Sprint("fits")
+		if len(r.Against) > 0 {
+			fit = s.warn.Sprint("does not fit")
+		}
+		if len(r.Against) > 0 && !v.globals.verbose {
+			b.WriteString("\n" + s.wrap(fmt.Sprintf("as %s: %s: %s", r.What, fit, strings.Join(r.Against, "; ")), ""))
+			continue
+		}
+		fmt.Fprintf(&b, "\nas %s: %s\n", r.What, fit)
+		for _, x := range r.Against {
+			b.WriteString(s.wrap("against it: "+x, "  "))
+		}
+		for _, f := range r.Fields {
+			line := fmt.Sprintf("  +%-3d %-16s %#x", f.Offset, f.Name, f.Value)
+			if f.Meaning != "" {
+				line += "  " + f.Meaning
+			}
+			b.WriteString(line + "\n")
+		}
+	}
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+type explainDocument struct {
+	Schema   string            `json:"schema"`
+	Address  elfcore.Addr      `json:"address"`
+	Symbol   *string           `json:"symbol"`
+	Readings []readingDocument `json:"readings"`
+}
+
+type readingDocument struct {
+	What    string          `json:"what"`
+	Fits    bool            `json:"fits"`
+	Against []string        `json:"against"`
+	Fields  []fieldDocument `json:"fields"`
+}
+
+type fieldDocument struct {
+	Name    string  `json:"name"`
+	Offset  uint64  `json:"offset"`
+	Value   uint64  `json:"value"`
+	Meaning *string `json:"meaning"`
+}
+
+func newExplainDocument(at elfcore.Addr, symbol string, readings []locks.Reading) explainDocument {
+	d := explainDocument{Schema: "corethreads/explain/1", Address: at, Symbol: orNull(symbol), Readings: []readingDocument{}}
+	for _, r := range readings {
+		x := readingDocument{What: r.What, Fits: len(r.Against) == 0, Against: list(r.Against), Fields: []fieldDocument{}}
+		for _, f := range r.Fields {
+			x.Fields = append(x.Fields, fieldDocument{f.Name, f.Offset, f.Value, orNull(f.Meaning)})
+		}
+		d.Readings = append(d.Readings, x)
+	}
+	return d
+}
