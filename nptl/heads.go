@@ -210,13 +210,14 @@ func (f *finder) acceptDamaged() {
 			continue
 		}
 		next, prev, _ := f.pair(c.addr)
+		n, p := elfcore.Addr(next), elfcore.Addr(prev)
 		switch c.shape {
 		case loose:
-			if node(elfcore.Addr(next)) && node(elfcore.Addr(prev)) {
+			if node(n) && node(p) || f.missing(n) && f.missing(p) && f.beside(c.addr, f.isHead) {
 				f.add(c)
 			}
 		case ring:
-			if node(elfcore.Addr(next)) || node(elfcore.Addr(prev)) || f.besideHead(c.addr) && f.closes(c.addr) {
+			if node(n) || node(p) || f.beside(c.addr, func(a elfcore.Addr) bool { return f.known[a] }) && f.closes(c.addr) {
 				f.add(c)
 			}
 		}
@@ -244,10 +245,16 @@ func (f *finder) closes(head elfcore.Addr) bool {
 	return w.end == Closed
 }
 
-// besideHead tells whether an accepted head stands one or two slots away.
-func (f *finder) besideHead(a elfcore.Addr) bool {
+// missing tells whether there is data at an address which the core does not hold.
+func (f *finder) missing(a elfcore.Addr) bool {
+	why, faulty := f.fault(a)
+	return faulty && why != elfcore.Unmapped && f.plausible(a)
+}
+
+// beside tells whether a head stands one or two slots away.
+func (f *finder) beside(a elfcore.Addr, isHead func(elfcore.Addr) bool) bool {
 	slot := elfcore.Addr(2 * f.w)
-	return f.known[a-2*slot] || f.known[a-slot] || f.known[a+slot] || f.known[a+2*slot]
+	return isHead(a-2*slot) || isHead(a-slot) || isHead(a+slot) || isHead(a+2*slot)
 }
 
 // thirdSlot tells whether a is one of a row of three of which the other two are

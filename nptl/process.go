@@ -271,8 +271,13 @@ func (p *Process) addUnlisted(f *finder, unlisted, chain []elfcore.Addr, raws ma
 func (f *finder) linkedSomehow(n elfcore.Addr) bool {
 	a, b, ok := f.pair(n)
 	next, prev := elfcore.Addr(a), elfcore.Addr(b)
-	if !ok || next == 0 || prev == 0 || f.closed[next] || f.closed[prev] {
+	if !ok || next == 0 || prev == 0 {
 		return false
+	}
+	for _, x := range []elfcore.Addr{next, prev} {
+		if f.closed[x] || f.empties[x] {
+			return false
+		}
 	}
 	for _, back := range []elfcore.Addr{next + elfcore.Addr(f.w), prev} {
 		if x, ok := f.pointer(back); !ok || x == n {
