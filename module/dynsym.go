@@ -107,6 +107,7 @@ func (im *dynamicImage) symbols(size uint64) *symtab {
 		return nil
 	}
 	t := &symtab{
+		dynamic: true,
 		layout:  im.layout,
 		symbols: window{im.read, at},
 		count:   count,

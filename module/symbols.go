@@ -21,6 +21,9 @@ type Symbol struct {
 	Type    elf.SymType
 	Bind    elf.SymBind
 	Section elf.SectionIndex
+	// Exported tells that it is a dynamic symbol: the loader can bind code of
+	// other modules to it.
+	Exported bool
 	// Module is where it is defined.
 	Module *Module
 }
@@ -150,7 +153,8 @@ func (m *Module) symbol(e entry) (Symbol, bool) {
 	t := m.index().tables[e.table]
 	s := Symbol{
 		Name: stringAt(t.names, uint64(e.name), maxName), Value: e.value, Size: e.size,
-		Type: elf.ST_TYPE(e.info), Bind: elf.ST_BIND(e.info), Section: elf.SectionIndex(e.section), Module: m,
+		Type: elf.ST_TYPE(e.info), Bind: elf.ST_BIND(e.info), Section: elf.SectionIndex(e.section),
+		Exported: t.dynamic, Module: m,
 	}
 	if t.version != nil {
 		s.Version = t.version(e.index)

@@ -12,8 +12,10 @@ const maxSymbols = 1 << 25
 
 // symtab is one symbol table with its string table.
 type symtab struct {
-	// from says where it is, in words.
+	// from says where it is, in words; dynamic tells that it holds the dynamic
+	// symbols.
 	from    string
+	dynamic bool
 	layout  layout
 	symbols io.ReaderAt
 	count   uint64

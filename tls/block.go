@@ -2,6 +2,7 @@ package tls
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/nptl"
@@ -51,7 +52,7 @@ func (r *Resolver) Block(t Thread, m *Module) Block {
 		// loaded later with static storage leave the slot unset in older
 		// threads.
 		b := Block{Address: r.static(m, t.Pointer), Status: OK, How: "static"}
-		if d, why := r.dtvOf(t.Pointer); why == "" && m.ID != 0 && m.ID <= d.length {
+		if d, why := r.vector(t).read(r, t.Pointer); why == "" && m.ID != 0 && m.ID <= d.length {
 			if val, err := r.core.Word(d.slot(m.ID)); err == nil && elfcore.Addr(val) == b.Address {
 				b.How = "static+dtv"
 			}
@@ -110,9 +111,37 @@ func (r *Resolver) dtvOf(tp elfcore.Addr) (*dtv, string) {
 	return d, ""
 }
 
+// vector is what was read of a thread's dtv, once for all modules.
+type vector struct {
+	head, sound sync.Once
+	dtv         *dtv
+	why         string
+	doubt       string
+}
+
+func (r *Resolver) vector(t Thread) *vector {
+	if t.vector == nil {
+		return &vector{} // of a Thread that is not from Threads
+	}
+	return t.vector
+}
+
+// read gives the head of the dtv, or says why it cannot be had.
+func (v *vector) read(r *Resolver, tp elfcore.Addr) (*dtv, string) {
+	v.head.Do(func() { v.dtv, v.why = r.dtvOf(tp) })
+	return v.dtv, v.why
+}
+
+// contradicts says why the dtv, which was read, is not believed.
+func (v *vector) contradicts(r *Resolver, tp elfcore.Addr) string {
+	v.sound.Do(func() { v.doubt = r.contradicts(v.dtv, tp) })
+	return v.doubt
+}
+
 // dynamic finds a block that is allocated when a thread first touches it.
 func (r *Resolver) dynamic(t Thread, m *Module) Block {
-	d, why := r.dtvOf(t.Pointer)
+	v := r.vector(t)
+	d, why := v.read(r, t.Pointer)
 	switch {
 	case why != "":
 		return noBlock(NotInCore, "%s", why)
@@ -121,7 +150,7 @@ func (r *Resolver) dynamic(t Thread, m *Module) Block {
 	case m.ID == 0:
 		return noBlock(Undecided, "the module's number is not known")
 	}
-	if why := r.contradicts(d, t.Pointer); why != "" {
+	if why := v.contradicts(r, t.Pointer); why != "" {
 		return noBlock(Undecided, "%s", why)
 	}
 	switch {
@@ -136,6 +165,8 @@ func (r *Resolver) dynamic(t Thread, m *Module) Block {
 		return noBlock(NotInCore, "the slot of module %d is not there: %v", m.ID, err)
 	case val == 0 || val == r.allOnes():
 		return noBlock(NotAllocated, "slot %d of its dtv is not set", m.ID)
+	case !r.slotsKnown:
+		return noBlock(Undecided, "slot %d of its dtv has %#x, but whether that is out of date cannot be told", m.ID, val)
 	}
 	return Block{Address: elfcore.Addr(val), Status: OK, How: "dtv"}
 }

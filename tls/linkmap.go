@@ -2,6 +2,8 @@ package tls
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/module"
@@ -24,98 +26,94 @@ const (
 	// mapWindow is how much of a link map is searched for these words, in
 	// bytes: they lie around 0x400 to 0x480 on 64-bit systems.
 	mapWindow = 0x800
-	// maxModID bounds the numbers of modules.
-	maxModID = 1 << 20
+	// maxModID bounds the numbers of modules, and maxModules how many modules
+	// are kept.
+	maxModID   = 1 << 16
+	maxModules = 4096
 )
 
-// linkMap is a link map's words, from its start.
+// linkMap is a struct link_map.
 type linkMap struct {
-	addr  elfcore.Addr
-	mod   *module.Module // nil for one that only the slots name
-	words []uint64
+	at elfcore.Addr
+	// dynamic is l_ld.
+	dynamic elfcore.Addr
+	mod     *module.Module // nil for one that only the slots name
 }
 
 // glibcModules finds all modules with thread-local storage of a glibc process.
 func (r *Resolver) glibcModules() {
-	maps := r.readMaps()
-	at, ok := r.inferRun(maps)
+	var all []linkMap
+	for _, m := range r.set.Modules {
+		if m.LinkMap != 0 && m.Original == nil {
+			all = append(all, linkMap{at: m.LinkMap, dynamic: m.Dynamic, mod: m})
+		}
+	}
+	at, ok := r.inferRun(all)
 	slots := (*slotList)(nil)
 	if ok {
-		slots = r.findSlots(maps, at)
+		slots = r.findSlots(all, at)
 	} else {
-		at, slots, ok = r.inferRunBySlots(maps)
+		at, slots, ok = r.inferRunBySlots(all)
 	}
 	if !ok {
-		r.programAlone(len(maps) > 0)
+		r.programAlone(len(all) > 0)
 		return
 	}
-	r.hasLinkMaps = true
+	r.slotsKnown = slots != nil
 	if slots == nil {
-		r.warnings = append(r.warnings, "the loader's list of thread-local modules was not found: which dtv slots are out of date cannot be told")
+		r.warn("the loader's list of thread-local modules was not found: which dtv slots are out of date cannot be told")
 	}
 	known := make(map[elfcore.Addr]bool)
-	for i := range maps {
-		known[maps[i].addr] = true
-		r.addMapped(&maps[i], at, slots)
+	for _, lm := range all {
+		known[lm.at] = true
+		r.addMapped(lm, at, slots)
 	}
 	if slots == nil {
 		return
 	}
-	for _, s := range slots.slots {
-		if s.linkMap == 0 || known[s.linkMap] {
-			continue
-		}
-		if m, ok := r.readMap(s.linkMap); ok {
-			known[s.linkMap] = true
-			r.addMapped(&m, at, slots)
+	for _, id := range slices.Sorted(maps.Keys(slots.slots)) {
+		if lm := slots.slots[id].linkMap; !known[lm] {
+			known[lm] = true
+			r.addMapped(linkMap{at: lm}, at, slots)
 		}
 	}
 }
 
-// readMaps reads the link maps of all modules.
-func (r *Resolver) readMaps() []linkMap {
-	var out []linkMap
-	for _, m := range r.set.Modules {
-		if m.LinkMap == 0 || m.Original != nil {
-			continue
-		}
-		if lm, ok := r.readMap(m.LinkMap); ok {
-			lm.mod = m
-			out = append(out, lm)
-		}
+// run reads the seven words of a link map at an index.
+func (r *Resolver) run(a elfcore.Addr, at int) ([runWords]uint64, bool) {
+	var x [runWords]uint64
+	b := make([]byte, runWords*r.w)
+	if _, err := r.core.ReadMemory(b, a+elfcore.Addr(uint64(at)*r.w)); err != nil {
+		return x, false
 	}
-	return out
-}
-
-func (r *Resolver) readMap(a elfcore.Addr) (linkMap, bool) {
-	b := make([]byte, mapWindow)
-	n, _ := r.core.ReadMemory(b, a)
-	lm := linkMap{addr: a}
-	for ; uint64(n) >= r.w; n -= int(r.w) {
-		lm.words = append(lm.words, r.core.WordOf(b))
-		b = b[r.w:]
+	for i := range x {
+		x[i] = r.core.WordOf(b[uint64(i)*r.w:])
 	}
-	return lm, len(lm.words) >= runWords+5
+	return x, true
 }
 
 // inferRun finds the index of the seven words in the link maps: where each
 // module's PT_TLS, known from its headers, stands word for word. All modules
 // must agree.
-func (r *Resolver) inferRun(maps []linkMap) (int, bool) {
+func (r *Resolver) inferRun(all []linkMap) (int, bool) {
 	votes := make(map[int]int)
 	voters := 0
-	for i := range maps {
-		m := maps[i].mod
+	window := make([]byte, mapWindow)
+	words := make([]uint64, 0, mapWindow/r.w)
+	for i := range all {
+		m := all[i].mod
 		if m.TLS == nil || !m.BiasKnown || m.TLS.MemSize == 0 {
 			continue
 		}
-		image := uint64(m.Bias) + m.TLS.VAddr
-		if r.w == 4 {
-			image &= 1<<32 - 1
+		image := (uint64(m.Bias) + m.TLS.VAddr) & r.allOnes()
+		n, _ := r.core.ReadMemory(window, all[i].at)
+		words = words[:0]
+		for b := window[:n]; uint64(len(b)) >= r.w; b = b[r.w:] {
+			words = append(words, r.core.WordOf(b))
 		}
 		hit := false
-		for at := 0; at+runWords <= len(maps[i].words); at++ {
-			x := maps[i].words[at:]
+		for at := 0; at+runWords <= len(words); at++ {
+			x := words[at:]
 			if x[runInitImage] == image && x[runInitImageSize] == m.TLS.FileSize && x[runBlockSize] == m.TLS.MemSize &&
 				x[runAlign] == m.TLS.Align && x[runModID] > 0 && x[runModID] < maxModID {
 				votes[at]++
@@ -138,20 +136,26 @@ func (r *Resolver) inferRun(maps []linkMap) (int, bool) {
 	return best, best >= 0 && !tied && votes[best] == voters
 }
 
+// maxCandidates bounds the indices that inferRunBySlots tries in earnest; on
+// armhf, three are plausible.
+const maxCandidates = 16
+
 // inferRunBySlots finds the index where no module's headers are known: the words
 // of all link maps must make sense there, and the list of slots must name every
 // module with an id.
-func (r *Resolver) inferRunBySlots(maps []linkMap) (int, *slotList, bool) {
+func (r *Resolver) inferRunBySlots(all []linkMap) (int, *slotList, bool) {
 	found, list := -1, (*slotList)(nil)
-	if len(maps) == 0 {
-		return 0, nil, false
-	}
-	for at := 5; at+runWords <= mapWindow/int(r.w); at++ {
-		if !r.plausibleRun(maps, at) {
+	candidates := 0
+	for at := 5; len(all) > 0 && uint64(at+runWords)*r.w <= mapWindow; at++ {
+		ids, ok := r.plausibleRun(all, at)
+		if !ok {
 			continue
 		}
-		s := r.findSlots(maps, at)
-		if s == nil || !s.namesAll(maps, at) {
+		if candidates++; candidates > maxCandidates {
+			return 0, nil, false
+		}
+		s := r.findSlots(all, at)
+		if s == nil || !s.namesAll(ids) {
 			continue
 		}
 		if found >= 0 {
@@ -164,31 +168,33 @@ func (r *Resolver) inferRunBySlots(maps []linkMap) (int, *slotList, bool) {
 
 // plausibleRun tells whether the seven words could stand at an index: zeroes in
 // modules without thread-local storage; elsewhere sizes, an alignment and an
-// image that fit each other, and a number that no other module has.
-func (r *Resolver) plausibleRun(maps []linkMap, at int) bool {
-	ids := make(map[uint64]bool)
-	for i := range maps {
-		if at+runWords > len(maps[i].words) {
-			return false
+// image that fit each other, and a number that no other module has. It gives the
+// modules by their numbers.
+func (r *Resolver) plausibleRun(all []linkMap, at int) (ids map[uint64]elfcore.Addr, ok bool) {
+	ids = make(map[uint64]elfcore.Addr)
+	for _, lm := range all {
+		x, ok := r.run(lm.at, at)
+		if !ok {
+			return nil, false
 		}
-		x := maps[i].words[at : at+runWords]
-		if x[runModID] == 0 {
+		id := x[runModID]
+		if id == 0 {
 			if x[0]|x[1]|x[2]|x[3]|x[4] != 0 || x[runOffset] != 0 && r.validOffset(x[runOffset]) {
-				return false
+				return nil, false
 			}
 			continue
 		}
 		align := max(x[runAlign], 1)
-		near := (x[runInitImage] - maps[i].words[2] + 1<<28) & r.allOnes() // from l_ld
-		if x[runModID] >= maxModID || ids[x[runModID]] || x[runInitImageSize] > x[runBlockSize] || x[runBlockSize] == 0 ||
+		near := (x[runInitImage] - uint64(lm.dynamic) + 1<<28) & r.allOnes()
+		if id >= maxModID || ids[id] != 0 || x[runInitImageSize] > x[runBlockSize] || x[runBlockSize] == 0 ||
 			align&(align-1) != 0 || near > 1<<29 ||
 			x[runFirstByteOffset] >= align && (r.core.Arch.TLS.Variant == 2 || x[runFirstByteOffset] > x[runOffset]) ||
 			r.validOffset(x[runOffset]) && x[runOffset] >= 1<<32 {
-			return false
+			return nil, false
 		}
-		ids[x[runModID]] = true
+		ids[id] = lm.at
 	}
-	return len(ids) > 0
+	return ids, len(ids) > 0
 }
 
 // validOffset tells whether l_tls_offset names a static block: it is neither
@@ -200,27 +206,30 @@ func (r *Resolver) validOffset(x uint64) bool {
 }
 
 // addMapped takes a module from its link map, if it has thread-local storage.
-func (r *Resolver) addMapped(lm *linkMap, at int, slots *slotList) {
-	if at+runWords > len(lm.words) {
+func (r *Resolver) addMapped(lm linkMap, at int, slots *slotList) {
+	x, ok := r.run(lm.at, at)
+	id := x[runModID]
+	if !ok || id == 0 || id >= maxModID {
 		return
 	}
-	x := lm.words[at : at+runWords]
-	id := x[runModID]
-	if id == 0 || id >= maxModID {
+	if len(r.modules) == maxModules {
+		r.warn(fmt.Sprintf("more than %d modules have thread-local storage: the others are left out", maxModules))
+	}
+	if len(r.modules) >= maxModules {
 		return
 	}
 	m := &Module{
-		Module: lm.mod, LinkMap: lm.addr, ID: id,
+		Module: lm.mod, LinkMap: lm.at, ID: id,
 		Size: x[runBlockSize], Align: x[runAlign],
 		Image: elfcore.Addr(x[runInitImage]), ImageSize: x[runInitImageSize],
-		From: fmt.Sprintf("its link map at %s", lm.addr),
+		From: fmt.Sprintf("its link map at %s", lm.at),
 	}
 	if r.validOffset(x[runOffset]) {
 		m.Static, m.Offset = true, x[runOffset]
 	}
 	if slots != nil {
-		s, ok := slots.slots[id]
-		m.Moving = !ok || s.linkMap != lm.addr
+		s := slots.slots[id]
+		m.Moving = s.linkMap != lm.at
 		m.Generation = s.generation
 	}
 	r.modules = append(r.modules, m)
@@ -231,7 +240,7 @@ func (r *Resolver) addMapped(lm *linkMap, at int, slots *slotList) {
 func (r *Resolver) programAlone(haveMaps bool) {
 	exe := r.set.Executable()
 	if haveMaps {
-		r.warnings = append(r.warnings, "the loader's records of thread-local storage could not be read: only the program's own variables can be found")
+		r.warn("the loader's records of thread-local storage could not be read: only the program's own variables can be found")
 	}
 	if exe == nil || exe.TLS == nil || exe.TLS.MemSize == 0 {
 		return

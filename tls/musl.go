@@ -47,7 +47,7 @@ func (r *Resolver) muslBlock(t Thread, m *Module) Block {
 		return noBlock(NotInCore, "the slot of module %d is not there: %v", m.ID, err)
 	}
 	if val == 0 {
-		return noBlock(Undecided, "%s", fmt.Sprintf("slot %d of the dtv is empty", m.ID))
+		return noBlock(Undecided, "slot %d of the dtv is empty", m.ID)
 	}
 	return Block{Address: r.narrow(elfcore.Addr(val - tls.MuslDTPOffset)), Status: OK, How: "dtv"}
 }
@@ -80,7 +80,7 @@ func (r *Resolver) exitedMuslThreads(living []Thread) []Thread {
 		}
 		for at := uint64(0); at < s.FileSize; at += chunk {
 			if scanned += chunk; scanned > maxScan {
-				r.warnings = append(r.warnings, fmt.Sprintf("exited threads were searched for in the first %d MiB of memory only", maxScan>>20))
+				r.warn(fmt.Sprintf("exited threads were searched for in the first %d MiB of memory only", maxScan>>20))
 				return out
 			}
 			n, _ := r.core.ReadMemory(buf[:min(chunk, s.FileSize-at)], s.Start+elfcore.Addr(at))

@@ -1,6 +1,8 @@
 package tls
 
 import (
+	"fmt"
+
 	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/module"
 	"github.com/corethreads/corethreads/nptl"
@@ -18,8 +20,10 @@ type Resolver struct {
 	warnings []string
 
 	w uint64
-	// hasLinkMaps tells that ids and offsets come from the loader's records.
-	hasLinkMaps bool
+	// slotsKnown tells that the loader's list of slots was found.
+	slotsKnown bool
+	// slotsRead counts the slots that were looked at.
+	slotsRead uint64
 }
 
 // Thread is a thread whose variables can be asked for: an LWP of the core, or one
@@ -35,6 +39,9 @@ type Thread struct {
 	// not known, and NoPointer says why.
 	Pointer   elfcore.Addr
 	NoPointer string
+
+	// vector is what was read of its dtv, shared by the copies of a Thread.
+	vector *vector
 }
 
 // Module is a module with thread-local storage.
@@ -87,6 +94,8 @@ func (r *Resolver) Threads() []Thread { return r.threads }
 // Warnings say what of the loader's records could not be read.
 func (r *Resolver) Warnings() []string { return r.warnings }
 
+func (r *Resolver) warn(text string) { r.warnings = append(r.warnings, text) }
+
 // listThreads settles the thread pointer of each thread and handle.
 func (r *Resolver) listThreads() []Thread {
 	var out []Thread
@@ -96,7 +105,10 @@ func (r *Resolver) listThreads() []Thread {
 		switch {
 		case n.PointerSource != nptl.FromNowhere && (n.PointerProved || n.Pthread != 0 || r.process.Libc.Kind != nptl.Glibc):
 			t.Pointer = n.Pointer
-		case n.Pthread == 0:
+		case n.Pthread != 0:
+		case n.PointerSource != nptl.FromNowhere:
+			t.NoPointer = fmt.Sprintf("the core has %s as its thread pointer, which leads to no descriptor", n.Pointer)
+		default:
 			t.NoPointer = "the core has no thread pointer for it, and no descriptor of it was found"
 		}
 		out = append(out, t)
@@ -115,6 +127,7 @@ func (r *Resolver) listThreads() []Thread {
 	}
 	for i := range out {
 		t := &out[i]
+		t.vector = &vector{}
 		if t.Pointer != 0 || t.Pthread == 0 {
 			continue
 		}
@@ -122,7 +135,7 @@ func (r *Resolver) listThreads() []Thread {
 			t.NoPointer = "the notes have no thread pointer, and the distance from its descriptor could not be told"
 			continue
 		}
-		t.Pointer = t.Pthread + elfcore.Addr(distance)
+		t.Pointer = r.narrow(t.Pthread + elfcore.Addr(distance))
 	}
 	return out
 }

@@ -5,7 +5,7 @@ import (
 )
 
 // slotList is dtv_slotinfo_list (sysdeps/generic/ldsodefs.h): which module has
-// which number, and since which generation.
+// which number, and since which generation. Slots without a module are left out.
 type slotList struct {
 	slots map[uint64]slot
 }
@@ -21,42 +21,56 @@ const (
 	surplus = 62
 	// maxGeneration bounds the generations of a list that is believed.
 	maxGeneration = 1 << 40
-	// maxData bounds how much of the loader's data is searched, in bytes.
-	maxData = 8 << 20
+	// maxData bounds how much of the loader's data is searched, in bytes, and
+	// maxSlots how many slots are looked at in all: real lists have some
+	// hundreds.
+	maxData  = 8 << 20
+	maxSlots = 1 << 22
 )
 
 // findSlots looks in the loader's data for the pointer to the list: exactly one
 // word leads to one, in a sound process.
-func (r *Resolver) findSlots(maps []linkMap, at int) *slotList {
-	ids := make(map[elfcore.Addr]uint64, len(maps))
-	for i := range maps {
-		if at+runWords <= len(maps[i].words) {
-			ids[maps[i].addr] = maps[i].words[at+runModID]
-		}
+func (r *Resolver) findSlots(all []linkMap, at int) *slotList {
+	known := make(map[elfcore.Addr]bool, len(all))
+	for _, lm := range all {
+		known[lm.at] = true
 	}
-	idOf := func(a elfcore.Addr) (uint64, bool) {
-		if id, ok := ids[a]; ok {
-			return id, true
-		}
-		id, err := r.core.Word(a + elfcore.Addr(uint64(at+runModID)*r.w))
-		return id, err == nil
-	}
-	seen := make(map[elfcore.Addr]bool)
+	tried := make(map[elfcore.Addr]bool)
+	buf := make([]byte, 64<<10)
 	for _, data := range r.loaderData() {
-		b := make([]byte, data.Len())
-		n, _ := r.core.ReadMemory(b, data.Start)
-		for b = b[:n]; uint64(len(b)) >= r.w; b = b[r.w:] {
-			p := elfcore.Addr(r.core.WordOf(b))
-			if p == 0 || uint64(p)%r.w != 0 || seen[p] {
-				continue
+		for data.Len() > 0 {
+			n, err := r.core.ReadMemory(buf[:min(data.Len(), uint64(len(buf)))], data.Start)
+			for b := buf[:n]; uint64(len(b)) >= r.w; b = b[r.w:] {
+				p := elfcore.Addr(r.core.WordOf(b))
+				if _, _, ok := r.slotHead(p); !ok || tried[p] {
+					continue
+				}
+				tried[p] = true
+				if s := r.readSlots(p, at, known); s != nil {
+					return s
+				}
 			}
-			seen[p] = true
-			if s := r.readSlots(p, ids, idOf); s != nil {
-				return s
+			if err != nil {
+				break
 			}
+			data.Start += elfcore.Addr(n)
 		}
 	}
 	return nil
+}
+
+// slotHead reads the head of an element of the list: how many slots it has, and
+// where the next element is. It is false where none can be.
+func (r *Resolver) slotHead(p elfcore.Addr) (n uint64, next elfcore.Addr, ok bool) {
+	if p == 0 || uint64(p)%r.w != 0 {
+		return 0, 0, false
+	}
+	b := make([]byte, 2*r.w)
+	if _, err := r.core.ReadMemory(b, p); err != nil {
+		return 0, 0, false
+	}
+	n = r.core.WordOf(b)
+	return n, elfcore.Addr(r.core.WordOf(b[r.w:])), n >= surplus && n < maxModID
 }
 
 // loaderData are the writable segments of the loader, or of a static program.
@@ -95,31 +109,26 @@ func (r *Resolver) loaderData() []elfcore.Range {
 }
 
 // readSlots reads the list at an address if it is one: {len, next, {gen,
-// map}[len]}, whose map in slot j is a module with the number j.
-func (r *Resolver) readSlots(a elfcore.Addr, ids map[elfcore.Addr]uint64, idOf func(elfcore.Addr) (uint64, bool)) *slotList {
+// map}[len]}, whose map in slot j is a module with the number j; at least one of
+// these must be known.
+func (r *Resolver) readSlots(a elfcore.Addr, at int, known map[elfcore.Addr]bool) *slotList {
 	out := &slotList{slots: make(map[uint64]slot)}
-	base := uint64(0)
-	known := false
-	for element := 0; a != 0; element++ {
-		head := make([]byte, 2*r.w)
-		if _, err := r.core.ReadMemory(head, a); err != nil {
+	base, sound := uint64(0), false
+	for a != 0 {
+		n, next, ok := r.slotHead(a)
+		if !ok {
 			return nil
 		}
-		n, next := r.core.WordOf(head), elfcore.Addr(r.core.WordOf(head[r.w:]))
-		if n < surplus || n > maxModID || base+n > maxModID || element > maxModID/surplus {
+		if r.slotsRead += n; base+n >= maxModID || r.slotsRead > maxSlots {
 			return nil
 		}
-		body := make([]byte, 2*r.w*min(n, 4096))
-		for j := uint64(0); j < n; j++ {
-			at := 2 * r.w * (j % 4096)
-			if at == 0 {
-				chunk := body[:2*r.w*min(n-j, 4096)]
-				if _, err := r.core.ReadMemory(chunk, a+elfcore.Addr(2*r.w*(1+j))); err != nil {
-					return nil
-				}
-			}
-			s := slot{generation: r.core.WordOf(body[at:]), linkMap: elfcore.Addr(r.core.WordOf(body[at+r.w:]))}
-			id := base + j
+		b := make([]byte, 2*r.w*n)
+		if _, err := r.core.ReadMemory(b, a+elfcore.Addr(2*r.w)); err != nil {
+			return nil
+		}
+		for id := base; id < base+n; id++ {
+			s := slot{generation: r.core.WordOf(b), linkMap: elfcore.Addr(r.core.WordOf(b[r.w:]))}
+			b = b[2*r.w:]
 			if id == 0 {
 				continue // nobody's; up to 2.36 it names the program
 			}
@@ -127,31 +136,28 @@ func (r *Resolver) readSlots(a elfcore.Addr, ids map[elfcore.Addr]uint64, idOf f
 				return nil
 			}
 			if s.linkMap == 0 {
-				out.slots[id] = s
 				continue
 			}
-			if got, ok := idOf(s.linkMap); !ok || got != id {
+			got, err := r.core.Word(s.linkMap + elfcore.Addr(uint64(at+runModID)*r.w))
+			if err != nil || got != id {
 				return nil
 			}
-			if _, ok := ids[s.linkMap]; ok {
-				known = true
-			}
+			sound = sound || known[s.linkMap]
 			out.slots[id] = s
 		}
 		base += n
 		a = next
 	}
-	if !known {
+	if !sound {
 		return nil
 	}
 	return out
 }
 
 // namesAll tells whether the list has every module that has a number.
-func (s *slotList) namesAll(maps []linkMap, at int) bool {
-	for i := range maps {
-		id := maps[i].words[at+runModID]
-		if id != 0 && s.slots[id].linkMap != maps[i].addr {
+func (s *slotList) namesAll(ids map[uint64]elfcore.Addr) bool {
+	for id, linkMap := range ids {
+		if s.slots[id].linkMap != linkMap {
 			return false
 		}
 	}

@@ -18,9 +18,9 @@ type Variable struct {
 	// Offset is where it is in the module's block, Size how long, in bytes (0
 	// where the symbol table does not say).
 	Offset, Size uint64
-	// Bound is false for a global variable that an earlier module of its
-	// namespace defines too: code uses that one, and this one keeps its
-	// initial value.
+	// Bound is false for a global variable that an earlier module defines too,
+	// which was there from the start: the loader binds code to that one, and
+	// this one most likely keeps its initial value.
 	Bound bool
 	// Symbol is where it was found.
 	Symbol module.Symbol
@@ -38,20 +38,24 @@ type Variable struct {
 // order of the modules and their tables.
 func (r *Resolver) Variables() []Variable {
 	var out []Variable
-	first := make(map[nameIn]bool)
+	start := r.startGenerations()
+	taken := make(map[nameIn]bool)
 	for _, m := range r.modules {
 		if m.Module == nil {
 			continue
 		}
 		for _, s := range m.TLSSymbols() {
-			key := nameIn{m.Namespace, s.Name}
+			name := nameIn{m.Namespace, s.Name}
 			local := s.Bind == elf.STB_LOCAL
-			bound := local || !first[key]
-			first[key] = first[key] || !local
 			out = append(out, Variable{
 				Name: s.Demangled(), Linkage: s.Name, Module: m,
-				Offset: s.Value, Size: s.Size, Bound: bound, Symbol: s,
+				Offset: s.Value, Size: s.Size, Bound: local || !taken[name], Symbol: s,
 			})
+			// What dlopen adds is searched after these, and by its own
+			// module only, as a rule.
+			if s.Exported && !local && r.slotsKnown && m.Generation == start[m.Namespace] {
+				taken[name] = true
+			}
 		}
 	}
 	return out
@@ -62,15 +66,31 @@ type nameIn struct {
 	name      string
 }
 
+// startGenerations gives the generation of the modules that each namespace had
+// from the start: the first one.
+func (r *Resolver) startGenerations() map[int]uint64 {
+	first := make(map[int]uint64)
+	for _, m := range r.modules {
+		if m.Module == nil || m.Moving {
+			continue
+		}
+		if g, ok := first[m.Namespace]; !ok || m.Generation < g {
+			first[m.Namespace] = m.Generation
+		}
+	}
+	return first
+}
+
 // IsPattern tells whether a name is a pattern: it has a *, ? or [ in it.
 func IsPattern(name string) bool { return strings.ContainsAny(name, "*?[") }
 
 // Find gives the variables of a name among all: those of all modules, but only
 // those of the most exact way to match: the linkage name, the name as in source,
-// its last parts behind "::", a function-local static (GCC's name.N), a part of
-// a Rust path. A pattern must match a whole name. Behind "->" or "." follows a
-// member of the variable, or of what it points at; that takes debug information,
-// and the error says why it cannot be had.
+// its last parts behind "::", the same without parameters of functions and
+// nameless namespaces, a function-local static (GCC's name.N), a part of a Rust
+// path. A name that starts with "::" is whole. A pattern must match a whole name.
+// Behind "->" or "." follows a member of the variable, or of what it points at;
+// that takes debug information, and the error says why it cannot be had.
 func (r *Resolver) Find(all []Variable, name string) ([]Variable, error) {
 	if found := match(all, name); len(found) > 0 {
 		for i := range found {
@@ -97,10 +117,14 @@ func match(all []Variable, name string) []Variable {
 	if IsPattern(name) {
 		return filter(all, func(v *Variable) bool { return glob(name, v.Linkage) || glob(name, v.Name) })
 	}
+	if whole, ok := strings.CutPrefix(name, "::"); ok {
+		return filter(all, func(v *Variable) bool { return v.Name == whole || bare(v.Name) == whole })
+	}
 	for _, match := range []func(*Variable) bool{
 		func(v *Variable) bool { return v.Linkage == name },
 		func(v *Variable) bool { return v.Name == name },
 		func(v *Variable) bool { return strings.HasSuffix(v.Name, "::"+name) },
+		func(v *Variable) bool { return strings.HasSuffix("::"+bare(v.Name), "::"+name) },
 		func(v *Variable) bool { return numbered(v.Linkage, name) },
 		func(v *Variable) bool { return slices.Contains(strings.Split(v.Name, "::"), name) },
 		func(v *Variable) bool { return strings.Contains("::"+v.Name+"::", "::"+name+"::") },
@@ -128,6 +152,24 @@ func glob(pattern, name string) bool {
 	escape := strings.NewReplacer("/", "\x00")
 	ok, err := path.Match(escape.Replace(pattern), escape.Replace(name))
 	return err == nil && ok
+}
+
+// bare leaves out of a name as in source what people leave out: parameters of
+// functions, and nameless namespaces.
+func bare(name string) string {
+	var b strings.Builder
+	depth := 0
+	for _, c := range name {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')' && depth > 0:
+			depth--
+		case depth == 0:
+			b.WriteRune(c)
+		}
+	}
+	return strings.TrimPrefix(strings.NewReplacer(" const::", "::", "::::", "::").Replace(b.String()), "::")
 }
 
 // numbered tells whether a linkage name is base.N, as GCC names static variables
