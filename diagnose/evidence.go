@@ -26,9 +26,9 @@ func Bytes(n uint64) string {
 // what they lead to.
 func brokenLists(r *Report) []Finding {
 	var out []Finding
-	for i := range r.Process.Lists {
-		l := &r.Process.Lists[i]
-		if l.Kind != nptl.StackUser && l.Kind != nptl.StackUsed || l.End == nptl.Closed {
+	for _, kind := range []nptl.ListKind{nptl.StackUser, nptl.StackUsed} {
+		l := r.Process.List(kind)
+		if l == nil || l.End == nptl.Closed {
 			continue
 		}
 		f := Finding{ID: ListBroken, Severity: Error, Fixable: true}
