@@ -52,10 +52,15 @@ func edit(ctx context.Context, path string, plan *Plan, opts WriteOptions, prepa
 		return res, false, err
 	}
 	defer core.Close()
-	if err := lock(core, lockExclusive); errors.Is(err, errBusy) {
+	switch err := lock(core, lockExclusive); {
+	case errors.Is(err, errBusy):
 		return res, false, fmt.Errorf("%s: %w", path, err)
-	} else if err != nil {
+	case err != nil:
 		res.warn("%s %v; make sure that no other run edits it", path, err)
+	default:
+		// Closing is not enough: a child that another goroutine has just
+		// forked still has the file open, and with it the lock.
+		defer unlock(core)
 	}
 	info, err := core.Stat()
 	if err != nil {

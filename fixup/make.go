@@ -3,6 +3,7 @@ package fixup
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/corethreads/corethreads/diagnose"
@@ -17,6 +18,10 @@ type Options struct {
 	// All repairs every handle whose thread is gone, not only those that
 	// mislead.
 	All bool
+	// StaticTLS gives the modules of the process whose thread-locals have a
+	// fixed place beside each thread's descriptor. RemapTLS, and nothing else,
+	// asks for them, and refuses without.
+	StaticTLS func() ([]TLSModule, error)
 }
 
 // Make decides the edit that makes debuggers right about a core. It writes
@@ -26,23 +31,16 @@ func Make(r *diagnose.Report, o Options) (*Plan, error) {
 	if o.Strategy == "" {
 		o.Strategy = Retire
 	}
-	m := &maker{Report: r, options: o, c: r.Core, p: r.Process, w: uint64(r.Core.Arch.WordSize()), words: make(map[elfcore.Addr]uint64), threads: make(map[int]int)}
-	for i := range r.Core.Threads {
-		if _, twice := m.threads[r.Core.Threads[i].TID]; !twice {
-			m.threads[r.Core.Threads[i].TID] = i
+	m := newMaker(r, o)
+	for _, step := range []func() error{m.closeLists, m.renameLiving, m.repairGone} {
+		if err := step(); err != nil {
+			return nil, err
 		}
 	}
-	m.closeLists()
-	m.renameLiving()
-	if err := m.repairGone(); err != nil {
-		return nil, err
-	}
-	if m.err != nil {
-		return nil, m.err
-	}
-	slices.SortFunc(m.patches, func(a, b Patch) int { return cmp.Compare(a.Offset, b.Offset) })
-	plan := &Plan{Strategy: string(o.Strategy), Patches: m.patches}
-	id, err := Identify(r.Core, r.Core.Size, m.patches)
+	plan := &Plan{Strategy: string(o.Strategy), Patches: slices.SortedFunc(maps.Values(m.patches), func(a, b Patch) int {
+		return cmp.Compare(a.Offset, b.Offset)
+	})}
+	id, err := Identify(r.Core, r.Core.Size, plan.Patches)
 	if err != nil {
 		return nil, err
 	}
@@ -63,21 +61,45 @@ type maker struct {
 	c       *elfcore.Core
 	p       *nptl.Process
 	w       uint64
+	// threads finds a thread by its id; living are the nodes of the
+	// descriptors that threads run on.
+	threads map[int]int
+	living  map[elfcore.Addr]bool
 
-	patches []Patch
-	// words are the words of memory that the plan already changes.
-	words map[elfcore.Addr]uint64
+	// patches are what is planned, by address.
+	patches map[elfcore.Addr]Patch
 	// closed are the members, in order, that each list will have after
 	// closeLists; order is where each will stand in libthread_db's iteration.
 	closed map[nptl.ListKind][]elfcore.Addr
 	order  map[elfcore.Addr]int
-	// threads finds a thread by its id.
-	threads map[int]int
-	err     error
 }
 
-// patch plans to write n bytes (4 or 8) at an address. A value that is there
-// already needs no patch.
+func newMaker(r *diagnose.Report, o Options) *maker {
+	m := &maker{
+		Report: r, options: o, c: r.Core, p: r.Process, w: uint64(r.Core.Arch.WordSize()),
+		threads: make(map[int]int), living: make(map[elfcore.Addr]bool),
+		patches: make(map[elfcore.Addr]Patch),
+		closed:  make(map[nptl.ListKind][]elfcore.Addr), order: make(map[elfcore.Addr]int),
+	}
+	for i := range r.Core.Threads {
+		if _, twice := m.threads[r.Core.Threads[i].TID]; !twice {
+			m.threads[r.Core.Threads[i].TID] = i
+		}
+	}
+	for _, h := range r.Process.Handles {
+		if h.Owner >= 0 {
+			m.living[h.Node] = true
+		}
+	}
+	return m
+}
+
+// listed tells whether a handle is on one of the lists that libthread_db walks.
+func listed(h *nptl.Handle) bool { return h.List == nptl.StackUser || h.List == nptl.StackUsed }
+
+// patch plans to write n bytes (4 or 8) at an address, in place of what was
+// planned for it before. A value that is there already needs no patch. It tells
+// whether the core holds these bytes.
 func (m *maker) patch(a elfcore.Addr, value uint64, n uint64, reason string, args ...any) bool {
 	old := make([]byte, n)
 	if _, err := m.c.ReadMemory(old, a); err != nil {
@@ -97,9 +119,10 @@ func (m *maker) patch(a elfcore.Addr, value uint64, n uint64, reason string, arg
 		m.c.ByteOrder.PutUint64(patched, value)
 	}
 	if string(old) == string(patched) {
+		delete(m.patches, a)
 		return true
 	}
-	m.patches = append(m.patches, Patch{Address: a, Offset: offset, Old: old, New: patched, Reason: fmt.Sprintf(reason, args...)})
+	m.patches[a] = Patch{Address: a, Offset: offset, Old: old, New: patched, Reason: fmt.Sprintf(reason, args...)}
 	return true
 }
 
@@ -110,28 +133,41 @@ func (m *maker) setID(h *nptl.Handle, id int, reason string, args ...any) bool {
 
 // renameLiving gives each living thread's handle its owner's id, and its
 // process's where glibc filters by that.
-func (m *maker) renameLiving() {
+func (m *maker) renameLiving() error {
 	for i, h := range m.p.Handles {
-		if h.Owner < 0 || h.List != nptl.StackUser && h.List != nptl.StackUsed {
+		if h.Owner < 0 || !listed(h) || m.leftOut(h) {
 			continue
 		}
 		tid := m.c.Threads[h.Owner].TID
 		if m.Debugger.Reported[i] != tid {
 			if !m.setID(h, tid, "handle %s is of thread %d: give it that id", h.Pthread, tid) {
-				m.fail("the descriptor of thread %d at %s is not whole in the core", tid, h.Pthread)
+				return m.refuse("", "the id in the descriptor of thread %d at %s is not in the core", tid, h.Pthread)
 			}
 		}
-		if m.p.Layout.PID != 0 && m.c.Process != nil && h.PID != m.c.Process.PID {
+		if m.passedOver(h) {
 			m.patch(h.Node+elfcore.Addr(m.p.Layout.PID), uint64(uint32(int32(m.c.Process.PID))), 4,
 				"handle %s: libthread_db of glibc up to 2.24 passes over handles of another process id", h.Pthread)
 		}
 	}
+	return nil
 }
 
-func (m *maker) fail(format string, args ...any) {
-	if m.err == nil {
-		m.err = &Refusal{Strategy: m.options.Strategy, Why: fmt.Sprintf(format, args...)}
-	}
+// leftOut tells whether a handle is not on its list, although that is known.
+func (m *maker) leftOut(h *nptl.Handle) bool {
+	_, known := m.closed[h.List]
+	_, reached := m.order[h.Node]
+	return known && !reached
+}
+
+// passedOver tells whether libthread_db of glibc up to 2.24 passes over a handle,
+// because it carries another process id.
+func (m *maker) passedOver(h *nptl.Handle) bool {
+	return m.p.Layout.PID != 0 && m.c.Process != nil && h.PID != m.c.Process.PID
+}
+
+// refuse says what stands in the way of the strategy, and which one can work.
+func (m *maker) refuse(instead Strategy, why string, args ...any) error {
+	return &Refusal{Strategy: m.options.Strategy, Instead: instead, Why: fmt.Sprintf(why, args...)}
 }
 
 // repairGone repairs the handles whose threads are gone and that mislead, by the
@@ -165,7 +201,9 @@ func (m *maker) repairGone() error {
 // an id, so that all in front of the thread's own matter, not only the first.
 func (m *maker) misleads(i int) bool {
 	h := m.p.Handles[i]
-	if h.Owner >= 0 || h.State == nptl.Retired || h.State == nptl.UnknownState || h.List != nptl.StackUser && h.List != nptl.StackUsed {
+	// A descriptor that is on two lists at once has two handles; what a thread
+	// runs on is not gone.
+	if m.living[h.Node] || h.State == nptl.Retired || h.State == nptl.UnknownState || !listed(h) {
 		return false
 	}
 	if m.options.All {
@@ -173,7 +211,7 @@ func (m *maker) misleads(i int) bool {
 	}
 	place, reached := m.order[h.Node]
 	t, ok := m.threads[m.Debugger.Reported[i]]
-	if !reached || !ok {
+	if !reached || !ok || m.passedOver(h) {
 		return false
 	}
 	own := m.p.Threads[t].Handle
@@ -189,14 +227,21 @@ func (m *maker) retire(gone []int) error {
 	for _, i := range gone {
 		h := m.p.Handles[i]
 		if !m.setID(h, -1, "handle %s: its thread is gone (%s); −1 marks it as joined, and gdb passes over it", h.Pthread, h.State) {
-			return &Refusal{Strategy: Retire, Instead: Unlink, Why: fmt.Sprintf("the id of handle %s is not in the core", h.Pthread)}
+			return m.refuse(Unlink, "the id of handle %s is not in the core", h.Pthread)
 		}
 	}
 	return nil
 }
 
-// expose sets ids to numbers that no thread and no handle has.
+// expose sets ids to numbers that no thread and no handle has. A handle that
+// gdb shows already, since its id is of no thread, keeps it.
 func (m *maker) expose(gone []int) error {
+	first := make(map[int]int) // the handle that gdb takes for an id
+	for i, id := range m.Debugger.Reported {
+		if _, twice := first[id]; !twice {
+			first[id] = i
+		}
+	}
 	used := make(map[int]bool)
 	next := 1
 	if m.c.Process != nil {
@@ -211,13 +256,17 @@ func (m *maker) expose(gone []int) error {
 		used[h.TID] = true
 	}
 	for _, i := range gone {
+		id := m.Debugger.Reported[i]
+		if _, thread := m.threads[id]; !thread && id > 0 && first[id] == i {
+			continue
+		}
 		for used[next] || next <= 0 || next > 1<<30 {
 			next = (next + 1) & (1<<30 - 1)
 		}
 		used[next] = true
 		h := m.p.Handles[i]
 		if !m.setID(h, next, "handle %s: its thread is gone (%s); gdb will show it as LWP %d, an id that no thread has", h.Pthread, h.State, next) {
-			return &Refusal{Strategy: Expose, Instead: Unlink, Why: fmt.Sprintf("the id of handle %s is not in the core", h.Pthread)}
+			return m.refuse(Unlink, "the id of handle %s is not in the core", h.Pthread)
 		}
 	}
 	return nil

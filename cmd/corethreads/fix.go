@@ -10,6 +10,7 @@ import (
 
 	"github.com/corethreads/corethreads/diagnose"
 	"github.com/corethreads/corethreads/fixup"
+	"github.com/corethreads/corethreads/tls"
 )
 
 // fixFlags are the flags of fix.
@@ -97,7 +98,7 @@ func runFix(cmd *cobra.Command, g *globals, f fixFlags, path string) error {
 	if f.inPlace && (r.Core.Compression != "" || path == "-") {
 		return fmt.Errorf("%s cannot be edited in place, since it is not a plain file: write the repaired core to another file with -o", path)
 	}
-	plan, err := fixup.Make(r.Report, fixup.Options{Strategy: strategy, All: f.all})
+	plan, err := fixup.Make(r.Report, fixup.Options{Strategy: strategy, All: f.all, StaticTLS: r.staticTLS})
 	if err != nil {
 		return withPath(path, err)
 	}
@@ -155,6 +156,22 @@ func (f *fixRun) write() error {
 		err = f.plan.WriteFile(f.flags.patchOnly)
 	}
 	return err
+}
+
+// staticTLS tells package fixup which modules have thread-locals beside each
+// thread's descriptor.
+func (l *loaded) staticTLS() ([]fixup.TLSModule, error) {
+	resolver := tls.New(l.Core, l.Process, l.modules)
+	if w := resolver.Warnings(); len(w) > 0 {
+		return nil, errors.New(w[0])
+	}
+	var out []fixup.TLSModule
+	for _, m := range resolver.Modules() {
+		if m.Static {
+			out = append(out, fixup.TLSModule{Name: m.String(), ID: m.ID, Generation: m.Generation})
+		}
+	}
+	return out, nil
 }
 
 // errorsOf are the findings that mislead.

@@ -105,6 +105,14 @@ static void unmapped_stack(void)
 	testify(0);
 }
 
+static void undumped_stack(void)
+{
+	some_workers();
+	struct witness *w = zombie("zombie-0", USER_STACK);
+	MUST(madvise(w->user_stack, STACK_BYTES, MADV_DONTDUMP) == 0);
+	testify(0);
+}
+
 static const struct scenario scenarios[] = {
 	{"single", "no thread but main", single},
 	{"healthy", "living threads only", healthy},
@@ -114,6 +122,7 @@ static const struct scenario scenarios[] = {
 	{"detached-joined", "exited threads that were detached or joined: none is left in libc's lists", detached_joined},
 	{"worker-crash", "one zombie on a user stack; a worker crashes", worker_crash},
 	{"unmapped-stack", "a zombie's user stack was unmapped: libc's list leads out of the memory", unmapped_stack},
+	{"undumped-stack", "a zombie's user stack is not dumped: libc's list leads out of the core", undumped_stack},
 };
 
 int main(int argc, char **argv)
