@@ -14,10 +14,6 @@ import (
 	"github.com/corethreads/corethreads/internal/coretest"
 )
 
-// listOffset is offsetof(struct pthread, list) on x86_64, in every version of
-// glibc (nptl/descr.h).
-const listOffset = 0x2c0
-
 // image is a core of x86_64 whose memory a test changes. It reads by itself.
 type image struct {
 	t     *testing.T

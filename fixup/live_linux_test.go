@@ -9,27 +9,13 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/corethreads/corethreads/diagnose"
-	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/internal/coretest"
 	"github.com/corethreads/corethreads/module"
-	"github.com/corethreads/corethreads/nptl"
 	"github.com/corethreads/corethreads/tls"
 )
-
-// diagnosed reads a core by itself: no file of the process is looked for.
-func diagnosed(t testing.TB, core string) *diagnose.Report {
-	t.Helper()
-	c, err := elfcore.Open(core)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return diagnose.Core(c, nptl.Read(c, nil))
-}
 
 // staticTLS gives what remap-tls asks for.
 func staticTLS(t testing.TB, r *diagnose.Report) func() ([]TLSModule, error) {
@@ -248,20 +234,6 @@ func (w want) check(t *testing.T, c coretest.Crashed, o Options) {
 	for _, role := range w.shown {
 		g.mustShow(t, c.Truth.Thread(t, role))
 	}
-}
-
-// mustRefuse checks that a strategy is refused, for a reason that contains why.
-func mustRefuse(t *testing.T, r *diagnose.Report, o Options, why string) *Refusal {
-	t.Helper()
-	plan, err := Make(r, o)
-	var refusal *Refusal
-	if !errors.As(err, &refusal) {
-		t.Fatalf("%s is not refused: %v, %v", o.Strategy, plan, err)
-	}
-	if refusal.Strategy != o.Strategy || !strings.Contains(refusal.Error(), why) {
-		t.Errorf("the refusal says %q, and should say %q", refusal, why)
-	}
-	return refusal
 }
 
 // zombieRoles are zombie-0 and so on.

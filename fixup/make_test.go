@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -15,6 +16,35 @@ import (
 	"github.com/corethreads/corethreads/internal/coretest"
 	"github.com/corethreads/corethreads/nptl"
 )
+
+// listOffset is offsetof(struct pthread, list) on x86_64, in every version of
+// glibc (nptl/descr.h).
+const listOffset = 0x2c0
+
+// diagnosed reads a core by itself: no file of the process is looked for.
+func diagnosed(t testing.TB, core string) *diagnose.Report {
+	t.Helper()
+	c, err := elfcore.Open(core)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return diagnose.Core(c, nptl.Read(c, nil))
+}
+
+// mustRefuse checks that a strategy is refused, for a reason that contains why.
+func mustRefuse(t *testing.T, r *diagnose.Report, o Options, why string) *Refusal {
+	t.Helper()
+	plan, err := Make(r, o)
+	var refusal *Refusal
+	if !errors.As(err, &refusal) {
+		t.Fatalf("%s is not refused: %v, %v", o.Strategy, plan, err)
+	}
+	if refusal.Strategy != o.Strategy || !strings.Contains(refusal.Error(), why) {
+		t.Errorf("the refusal says %q, and should say %q", refusal, why)
+	}
+	return refusal
+}
 
 // TestMakeRetire holds the plan for a core of each word size against what the
 // process said: the zombie's tid, and nothing else, becomes −1.

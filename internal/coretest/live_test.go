@@ -22,6 +22,7 @@ var scenarios = []struct{ source, name, shadowing, refused string }{
 	{source: "threads.c", name: "detached-joined"},
 	{source: "threads.c", name: "worker-crash", shadowing: "zombie-0"},
 	{source: "threads.c", name: "unmapped-stack", refused: "Cannot find thread-local variables on this target"},
+	{source: "threads.c", name: "undumped-stack", refused: "Cannot find thread-local variables on this target"},
 	{source: "edges.c", name: "exit-keydtor"},
 	{source: "edges.c", name: "exit-tlsdtor"},
 	{source: "edges.c", name: "exit-syscall", shadowing: "exiting"}, // by glibc's version
