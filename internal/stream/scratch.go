@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // scratch is a sparse file in the making.
@@ -74,17 +72,7 @@ func (s *scratch) create() (err error) {
 	return err
 }
 
-// anonymous creates a file of mode 0600 that has no name in dir, so that no
-// death of the process can leave it behind.
-func anonymous(dir string) (*os.File, error) {
-	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return unlinked(dir)
-	}
-	return os.NewFile(uintptr(fd), filepath.Join(dir, "unpacked core")), nil
-}
-
-// unlinked is for file systems that do not know O_TMPFILE, such as NFS.
+// unlinked creates a file of mode 0600 in dir and takes its name away at once.
 func unlinked(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, ".corethreads-*")
 	if err != nil {
@@ -105,17 +93,18 @@ func (s *scratch) finish() (path string, err error) {
 	if s.keep == "" {
 		return "", nil
 	}
-	// A plain rename would replace a file that came to be meanwhile.
-	err = unix.Renameat2(unix.AT_FDCWD, s.Name(), unix.AT_FDCWD, s.keep, unix.RENAME_NOREPLACE)
-	if err == unix.EINVAL { // NFS has no such rename, but links
-		if err = os.Link(s.Name(), s.keep); err == nil {
-			err = os.Remove(s.Name())
-		}
-	}
-	if err != nil {
+	if err := renameToNew(s.Name(), s.keep); err != nil {
 		return "", fmt.Errorf("%s cannot be kept: %w", s.keep, err)
 	}
 	return s.keep, nil
+}
+
+// linkToNew renames a file by a second name, which never replaces another file.
+func linkToNew(from, to string) error {
+	if err := os.Link(from, to); err != nil {
+		return err
+	}
+	return os.Remove(from)
 }
 
 // discard is for a file that is not wanted any more.

@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // blockSize is the unit of holes: a page, and the block of most file systems.
@@ -66,14 +65,13 @@ func isZero(block []byte) bool {
 // runs on this machine wants to write, too. How much room a core will take
 // cannot be known beforehand, as no format tells how much of it is zeroes.
 func (s *scratch) checkRoom() error {
-	var disk unix.Statfs_t
-	if err := unix.Fstatfs(int(s.Fd()), &disk); err != nil {
+	size, free, err := room(s.File)
+	if err != nil {
 		return err
 	}
-	block := uint64(disk.Bsize)
-	free, least := disk.Bavail*block, reserve(disk.Blocks*block)
+	least := reserve(size)
 	if free < least {
-		return fmt.Errorf("%w: %d MiB are free and %d MiB must stay so", unix.ENOSPC, free>>20, least>>20)
+		return fmt.Errorf("%w: %d MiB are free and %d MiB must stay so", syscall.ENOSPC, free>>20, least>>20)
 	}
 	return nil
 }
@@ -89,7 +87,7 @@ func reserve(size uint64) uint64 {
 // failed says what to do about an error of the disk.
 func (s *scratch) failed(err error) error {
 	text := fmt.Sprintf("unpacking into %s after %d bytes", s.dir, s.size)
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG) {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
 		text += " (--tmp-dir names another place)"
 	}
 	return fmt.Errorf("%s: %w", text, err)
