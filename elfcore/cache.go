@@ -1,6 +1,7 @@
 package elfcore
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -51,24 +52,24 @@ func (f *cachedFile) readSome(b []byte, at int64) (int, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.fill(at, int64(len(b))); err != nil {
-		return 0, err
-	}
+	last := (at + int64(len(b)) - 1) / pageSize
 	n := 0
 	for n < len(b) {
-		p := f.pages[(at+int64(n))/pageSize]
-		p.used = true
-		in := int((at + int64(n)) % pageSize)
-		if in >= len(p.data) {
-			return n, fmt.Errorf("the core ends at offset %#x, before its size of %d bytes: it changed while it was read", at+int64(n), f.size)
+		index := (at + int64(n)) / pageSize
+		p, err := f.page(index, last)
+		if err != nil {
+			return n, err
 		}
-		n += copy(b[n:], p.data[in:])
+		n += copy(b[n:], p.data[at+int64(n)-index*pageSize:])
 	}
 	return n, nil
 }
 
 // readFull reads all of b, or fails with io.ErrUnexpectedEOF.
 func (f *cachedFile) readFull(b []byte, at int64) error {
+	if len(b) == 0 {
+		return nil // also at the end of the file
+	}
 	n, err := f.readSome(b, at)
 	if err == nil && n < len(b) || errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -76,47 +77,43 @@ func (f *cachedFile) readFull(b []byte, at int64) error {
 	return err
 }
 
-// fill brings all pages of [at, at+n) into the cache, those that are missing in
-// one read.
-func (f *cachedFile) fill(at, n int64) error {
-	first, last := at/pageSize, (at+n-1)/pageSize
-	for first <= last && f.pages[first] != nil {
-		first++
+// page gives one page of the file. If that has to be read, so are, in the same
+// read, those behind it that are missing up to last.
+func (f *cachedFile) page(index, last int64) (*page, error) {
+	if p := f.pages[index]; p != nil {
+		p.used = true
+		return p, nil
 	}
-	for last >= first && f.pages[last] != nil {
-		last--
+	behind := index + 1
+	for behind <= last && f.pages[behind] == nil {
+		behind++
 	}
-	if first > last {
-		return nil
-	}
-	start := first * pageSize
-	b := make([]byte, min((last-first+1)*pageSize, f.size-start))
-	got, err := f.readAt(b, start)
-	if err != nil {
-		return err
-	}
-	b = b[:got]
-	// Mark what this read needs before anything is evicted for it.
-	for i := at / pageSize; i <= (at+n-1)/pageSize; i++ {
-		if p := f.pages[i]; p != nil {
-			p.used = true
+	start := index * pageSize
+	run := make([]byte, min(behind*pageSize, f.size)-start)
+	got, err := f.readAt(run, start)
+	var first *page
+	for i := index; i < behind; i++ {
+		lo := (i - index) * pageSize
+		hi := min(lo+pageSize, int64(len(run)))
+		if hi > int64(got) {
+			break
+		}
+		// A copy, so that a page that stays does not keep the whole run.
+		p := &page{index: i, used: true, data: bytes.Clone(run[lo:hi])}
+		f.insert(p)
+		if first == nil {
+			first = p
 		}
 	}
-	for i := first; i <= last; i++ {
-		lo := min((i-first)*pageSize, int64(len(b)))
-		hi := min(lo+pageSize, int64(len(b)))
-		f.insert(&page{index: i, used: true, data: b[lo:hi:hi]})
+	if first == nil {
+		return nil, err
 	}
-	return nil
+	return first, nil // an error behind it comes again when that page is asked for
 }
 
 // insert adds a page, in the place of the first one that was not used since
 // the hand passed it last.
 func (f *cachedFile) insert(p *page) {
-	if old := f.pages[p.index]; old != nil {
-		old.data, old.used = p.data, true
-		return
-	}
 	f.pages[p.index] = p
 	if len(f.ring) < cachePages {
 		f.ring = append(f.ring, p)
@@ -131,13 +128,16 @@ func (f *cachedFile) insert(p *page) {
 	f.hand = (f.hand + 1) % cachePages
 }
 
-// readAt reads from the file itself. io.EOF behind some bytes is no error.
+// readAt fills b, which lies inside the file, from the file itself.
 func (f *cachedFile) readAt(b []byte, at int64) (int, error) {
 	n, err := f.r.ReadAt(b, at)
-	if err != nil && !(errors.Is(err, io.EOF) && n > 0) {
-		return n, fmt.Errorf("reading %d bytes at offset %#x of the core: %w", len(b), at, err)
+	switch {
+	case n == len(b):
+		return n, nil
+	case err == nil || errors.Is(err, io.EOF):
+		return n, fmt.Errorf("the core ends at offset %#x, before its size of %d bytes: it changed while it was read", at+int64(n), f.size)
 	}
-	return n, nil
+	return n, fmt.Errorf("reading %d bytes at offset %#x of the core: %w", len(b), at, err)
 }
 
 // ReadAt reads bytes of the uncompressed core file (io.ReaderAt).

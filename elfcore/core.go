@@ -30,8 +30,8 @@ type Core struct {
 	HasMappings bool
 	// Threads are the LWPs in the order of their NT_PRSTATUS notes.
 	Threads []Thread
-	// NotesCut tells that notes are missing because the core is cut, so that
-	// there may have been more threads.
+	// NotesCut tells that notes are missing because the core is cut or damaged,
+	// so that there may have been more threads.
 	NotesCut bool
 
 	// Process is NT_PRPSINFO, nil without that note.
@@ -55,6 +55,8 @@ type Core struct {
 
 	file   *cachedFile
 	stream *stream.File
+	// byTID gives the index of the first thread with an id.
+	byTID map[int]int
 	// signalThread is the index of the thread that Signal belongs to.
 	signalThread int
 }
@@ -105,9 +107,10 @@ func (e *FormatError) Error() string {
 // NotesCut say what is not.
 func New(r io.ReaderAt, size int64) (*Core, error) {
 	c := &Core{
-		Size: size,
-		Auxv: make(map[uint64]uint64),
-		file: newCachedFile(r, size),
+		Size:  size,
+		Auxv:  make(map[uint64]uint64),
+		file:  newCachedFile(r, size),
+		byTID: make(map[int]int),
 	}
 	h, err := readHeader(c.file)
 	if err != nil {
@@ -115,16 +118,12 @@ func New(r io.ReaderAt, size int64) (*Core, error) {
 	}
 	c.Class, c.ByteOrder = h.class, h.order
 	c.Arch = archOf(h.machine, h.class, h.order)
-	c.Warnings = append(c.Warnings, h.warnings...)
-
-	programs, err := readProgramHeaders(c.file, h)
+	loads, noteSegments, err := c.readProgramHeaders(h)
 	if err != nil {
 		return nil, err
 	}
-	c.Warnings = append(c.Warnings, programs.warnings...)
-	c.MissingBytes = programs.missing
-	c.Segments = c.sortSegments(programs.loads)
-	notes, err := c.readNotes(programs.notes)
+	c.Segments = c.sortSegments(loads)
+	notes, err := c.readNotes(noteSegments)
 	if err != nil {
 		return nil, err
 	}
@@ -152,12 +151,11 @@ func (c *Core) CrashThread() *Thread {
 // Thread finds a thread by its kernel id, nil for none. Of several with one id,
 // which only a damaged core has, it is the first.
 func (c *Core) Thread(tid int) *Thread {
-	for i := range c.Threads {
-		if c.Threads[i].TID == tid {
-			return &c.Threads[i]
-		}
+	i, ok := c.byTID[tid]
+	if !ok {
+		return nil
 	}
-	return nil
+	return &c.Threads[i]
 }
 
 // maxWarnings bounds what a hostile core can make us say.

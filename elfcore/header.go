@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 )
 
 // header is the ELF header (https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html)
@@ -15,15 +17,33 @@ type header struct {
 	osabi   elf.OSABI
 	machine elf.Machine
 
-	phoff              uint64
-	phentsize          int
-	phnum              uint64
-	shoff              uint64
-	shentsize, shnum   int
+	phoff     uint64
+	phentsize int
+	phnum     uint64
+	shoff     uint64
+	shnum     int
+
 	phnumFromSection   bool // e_phnum was PN_XNUM and section 0 gave the number
-	phnumIsUnreachable bool // e_phnum was PN_XNUM and section 0 is cut off
-	warnings           []Warning
+	phnumIsUnreachable bool // e_phnum was PN_XNUM and section 0 is cut off or empty
 }
+
+// Where e_phoff and e_phentsize stand. From e_phentsize on all fields have 16
+// bits: e_phnum, e_shentsize, e_shnum, e_shstrndx.
+func (h *header) phoffAt() int64 {
+	if h.class == elf.ELFCLASS32 {
+		return 28
+	}
+	return 32
+}
+
+func (h *header) phentsizeAt() int64 {
+	if h.class == elf.ELFCLASS32 {
+		return 42
+	}
+	return 54
+}
+
+func (h *header) phnumAt() int64 { return h.phentsizeAt() + 2 }
 
 // pnXNUM is PN_XNUM of linux/elf.h: the number of program headers is in
 // sh_info of section 0.
@@ -47,12 +67,15 @@ func shdrSize(class elf.Class) int {
 func readHeader(f *cachedFile) (*header, error) {
 	b := make([]byte, 64)
 	n, err := f.readSome(b, 0)
-	if err != nil {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	b = b[:n]
-	if err := checkMagic(b, f.size); err != nil {
+	if err := checkMagic(b); err != nil {
 		return nil, err
+	}
+	if len(b) < elf.EI_NIDENT {
+		return nil, headerCut(len(b), 52)
 	}
 	h := &header{class: elf.Class(b[elf.EI_CLASS]), osabi: elf.OSABI(b[elf.EI_OSABI])}
 	switch elf.Data(b[elf.EI_DATA]) {
@@ -73,53 +96,67 @@ func readHeader(f *cachedFile) (*header, error) {
 		return nil, &FormatError{Offset: elf.EI_CLASS, What: fmt.Sprintf("an ELF file of class %d, which is neither 32-bit (1) nor 64-bit (2)", b[elf.EI_CLASS])}
 	}
 	if len(b) < need {
-		return nil, &FormatError{Offset: int64(len(b)), What: fmt.Sprintf("the file ends inside its ELF header, after %d of %d bytes: nothing of this core was kept", len(b), need)}
+		return nil, headerCut(len(b), need)
 	}
 	typ := elf.Type(h.order.Uint16(b[16:]))
 	h.machine = elf.Machine(h.order.Uint16(b[18:]))
 	if h.class == elf.ELFCLASS64 {
 		h.phoff = h.order.Uint64(b[32:])
 		h.shoff = h.order.Uint64(b[40:])
-		b = b[54:]
 	} else {
 		h.phoff = uint64(h.order.Uint32(b[28:]))
 		h.shoff = uint64(h.order.Uint32(b[32:]))
-		b = b[42:]
 	}
-	h.phentsize = int(h.order.Uint16(b[0:]))
-	h.phnum = uint64(h.order.Uint16(b[2:]))
-	h.shentsize = int(h.order.Uint16(b[4:]))
-	h.shnum = int(h.order.Uint16(b[6:]))
+	counts := b[h.phentsizeAt():]
+	h.phentsize = int(h.order.Uint16(counts[0:]))
+	h.phnum = uint64(h.order.Uint16(counts[2:]))
+	h.shnum = int(h.order.Uint16(counts[6:]))
 
 	if typ != elf.ET_CORE {
 		return nil, &FormatError{Offset: 16, What: fmt.Sprintf("an ELF file of type %s, not a core: %s", typ, notCoreHint(typ))}
 	}
-	if h.phentsize < phdrSize(h.class) {
-		return nil, &FormatError{Offset: 42, What: fmt.Sprintf("program headers of %d bytes, but they have %d: the ELF header is damaged", h.phentsize, phdrSize(h.class))}
-	}
 	if h.phnum == pnXNUM {
-		h.extendedCount(f)
+		if err := h.extendedCount(f); err != nil {
+			return nil, err
+		}
 	}
 	if h.phnum == 0 {
-		return nil, &FormatError{Offset: 44, What: "a core without program headers: it holds neither threads nor memory"}
+		return nil, &FormatError{Offset: h.phnumAt(), What: "a core without program headers: it holds neither threads nor memory"}
+	}
+	if h.phentsize < phdrSize(h.class) {
+		return nil, &FormatError{Offset: h.phentsizeAt(), What: fmt.Sprintf("program headers of %d bytes, but they have %d: the ELF header is damaged", h.phentsize, phdrSize(h.class))}
+	}
+	if h.phoff > uint64(f.size) {
+		return nil, &FormatError{Offset: h.phoffAt(), What: fmt.Sprintf("the program headers start at offset %#x, behind the end of the file (%d bytes): nothing of this core was kept", h.phoff, f.size)}
 	}
 	return h, nil
 }
 
+func headerCut(have, need int) error {
+	return &FormatError{Offset: int64(have), What: fmt.Sprintf("the file ends inside its ELF header, after %d of %d bytes: nothing of this core was kept", have, need)}
+}
+
 // extendedCount takes the number of program headers from section 0.
-func (h *header) extendedCount(f *cachedFile) {
+func (h *header) extendedCount(f *cachedFile) error {
+	h.phnumIsUnreachable = true
+	if h.shoff == 0 || h.shoff > uint64(f.size) {
+		return nil
+	}
 	b := make([]byte, shdrSize(h.class))
-	if h.shoff == 0 || h.shoff > uint64(f.size) || f.readFull(b, int64(h.shoff)) != nil {
-		h.phnumIsUnreachable = true
-		h.warnings = append(h.warnings, Warning{Offset: 44, Text: fmt.Sprintf("more than 65534 program headers, but their number stands at offset %#x, which is cut off: it is taken from where the notes start", h.shoff)})
-		return
+	if err := f.readFull(b, int64(h.shoff)); errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	} else if err != nil {
+		return err
 	}
 	info := 44 // offsetof(Elf64_Shdr, sh_info)
 	if h.class == elf.ELFCLASS32 {
 		info = 28
 	}
-	h.phnum = uint64(h.order.Uint32(b[info:]))
-	h.phnumFromSection = true
+	if n := h.order.Uint32(b[info:]); n != 0 {
+		h.phnum = uint64(n)
+		h.phnumFromSection, h.phnumIsUnreachable = true, false
+	}
+	return nil
 }
 
 func notCoreHint(t elf.Type) string {
@@ -133,12 +170,12 @@ func notCoreHint(t elf.Type) string {
 }
 
 // checkMagic tells an ELF file from what people take for a core.
-func checkMagic(b []byte, size int64) error {
-	if len(b) >= 16 && bytes.HasPrefix(b, []byte(elf.ELFMAG)) {
-		return nil
-	}
-	if size == 0 {
+func checkMagic(b []byte) error {
+	if len(b) == 0 {
 		return &FormatError{What: "the file is empty: the dump was cut before its first byte (a full disk, or a limit of 0)"}
+	}
+	if bytes.HasPrefix(b, []byte(elf.ELFMAG)) || bytes.HasPrefix([]byte(elf.ELFMAG), b) {
+		return nil
 	}
 	for _, k := range []struct{ magic, what string }{
 		{"MDMP", "a minidump (Breakpad, Crashpad or Windows), not an ELF core; minidump-2-core of Breakpad converts one, and lldb reads it as it is"},

@@ -43,6 +43,7 @@ func (c *Core) parseMappings(desc []byte, offset int64) {
 		count = most
 	}
 	names := body[count*uint64(3*w):]
+	c.Mappings = make([]Mapping, 0, count)
 	for i := range count {
 		e := body[i*uint64(3*w):]
 		end := bytes.IndexByte(names, 0)

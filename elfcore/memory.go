@@ -90,11 +90,8 @@ func (c *Core) locate(a Addr) (offset int64, n uint64, fault *Fault) {
 func (c *Core) ReadMemory(p []byte, a Addr) (int, error) {
 	n := 0
 	for n < len(p) {
-		at, ok := a.Add(uint64(n))
-		if !ok {
-			return n, &Fault{Addr: ^Addr(0), Why: Unmapped}
-		}
-		offset, have, fault := c.locate(at)
+		// No segment holds the last address, so that the sum cannot overflow.
+		offset, have, fault := c.locate(a + Addr(n))
 		if fault != nil {
 			return n, fault
 		}
@@ -141,11 +138,7 @@ func (c *Core) CString(a Addr, max int) (string, error) {
 	var out []byte
 	buf := make([]byte, 64)
 	for len(out) < max {
-		at, ok := a.Add(uint64(len(out)))
-		if !ok {
-			return string(out), &Fault{Addr: ^Addr(0), Why: Unmapped}
-		}
-		n, err := c.ReadMemory(buf[:min(len(buf), max-len(out))], at)
+		n, err := c.ReadMemory(buf[:min(len(buf), max-len(out))], a+Addr(len(out)))
 		if i := bytes.IndexByte(buf[:n], 0); i >= 0 {
 			return string(append(out, buf[:i]...)), nil
 		}

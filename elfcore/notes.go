@@ -4,7 +4,6 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -21,11 +20,15 @@ const (
 // NT_FILE, the largest, to 4 MiB.
 const maxNote = 16 << 20
 
+// maxStruct bounds a note that holds one struct of the kernel.
+const maxStruct = 4096
+
 // noteSummary is what the notes as a whole tell about who wrote them.
 type noteSummary struct {
-	order    []elf.NType // types of the first notes, in order
-	seen     map[elf.NType]bool
-	firstTID int64 // offset of the first NT_PRSTATUS
+	order []elf.NType // types of the first notes, in order
+	// others tells that there were notes of other types than NT_PRSTATUS,
+	// NT_PRPSINFO and NT_AUXV.
+	others bool
 }
 
 // note is one note: its name without padding, and where its descriptor is.
@@ -38,15 +41,21 @@ type note struct {
 
 // readNotes reads all PT_NOTE segments.
 func (c *Core) readNotes(segments []noteSegment) (*noteSummary, error) {
-	sum := &noteSummary{seen: make(map[elf.NType]bool)}
-	if len(segments) == 0 {
+	if len(segments) == 0 && !c.NotesCut {
 		c.warn(0, "no notes: neither threads nor registers are in this core")
 	}
-	if len(segments) > 64 {
-		c.warn(0, "%d note segments: only the first 64 are read", len(segments))
-		segments = segments[:64]
-	}
+	sum := &noteSummary{}
+	left := uint64(c.Size)
 	for _, s := range segments {
+		// Segments that lie one over the other would let a small core hold
+		// any number of threads.
+		there := min(s.size, uint64(c.Size)-min(s.offset, uint64(c.Size)))
+		if there > left {
+			c.NotesCut = true
+			c.warn(int64(s.offset), "the note segments overlap: only the first are read")
+			break
+		}
+		left -= there
 		if err := c.readNoteSegment(s, sum); err != nil {
 			return nil, err
 		}
@@ -55,13 +64,13 @@ func (c *Core) readNotes(segments []noteSegment) (*noteSummary, error) {
 }
 
 func (c *Core) readNoteSegment(s noteSegment, sum *noteSummary) error {
-	if s.offset > uint64(c.Size) || s.size > 1<<62 {
+	if s.offset > uint64(c.Size) {
 		c.NotesCut = true
 		c.warn(c.Size, "the notes start at offset %#x, behind the end of the file: the threads are not known", s.offset)
 		return nil
 	}
-	end := int64(min(s.offset+s.size, uint64(c.Size)))
-	cut := uint64(end) < s.offset+s.size
+	promised := s.offset + min(s.size, maxOffset)
+	end := int64(min(promised, uint64(c.Size)))
 	align := int64(4)
 	if s.align == 8 && c.paddedTo8(int64(s.offset), end) {
 		align = 8
@@ -69,14 +78,14 @@ func (c *Core) readNoteSegment(s noteSegment, sum *noteSummary) error {
 	for at := int64(s.offset); at+12 <= end; {
 		n, next, err := c.readNote(at, end, align)
 		var bad *FormatError
-		switch {
-		case errors.As(err, &bad):
-			if !cut {
+		if errors.As(err, &bad) {
+			c.NotesCut = true
+			if promised <= uint64(c.Size) {
 				c.warn(bad.Offset, "%s: the notes behind it are not read", bad.What)
 			}
-			c.NotesCut = true
-			return nil
-		case err != nil:
+			break
+		}
+		if err != nil {
 			return err
 		}
 		if err := c.handleNote(n, sum); err != nil {
@@ -84,43 +93,34 @@ func (c *Core) readNoteSegment(s noteSegment, sum *noteSummary) error {
 		}
 		at = next
 	}
-	if cut {
+	if promised > uint64(c.Size) {
 		c.NotesCut = true
 		c.warn(c.Size, "the file ends inside its notes: there may have been more threads than the %d that are left", len(c.Threads))
 	}
 	return nil
 }
 
-// readNote reads the header and name of the note at a file offset; layout:
+// readNote reads the header and name of the note at a file offset, in a segment
+// that ends at end. A note that does not fit there is a *FormatError. Layout:
 // https://refspecs.linuxfoundation.org/elf/gabi4+/ch5.pheader.html#note_section
 func (c *Core) readNote(at, end, align int64) (n note, next int64, err error) {
 	var head [12]byte
 	if err := c.file.readFull(head[:], at); err != nil {
-		return n, 0, c.noteError(err, at)
+		return n, 0, err
 	}
 	namesz := int64(c.ByteOrder.Uint32(head[0:]))
 	n.size = int64(c.ByteOrder.Uint32(head[4:]))
 	n.typ = elf.NType(c.ByteOrder.Uint32(head[8:]))
-	n.desc = at + 12 + roundUp(namesz, align)
-	if align == 8 {
-		n.desc = at + roundUp(12+namesz, align)
-	}
+	n.desc = at + roundUp(12+namesz, align)
 	if namesz > 4096 || n.desc > end || n.size > end-n.desc {
 		return n, 0, &FormatError{Offset: at, What: fmt.Sprintf("a note with a name of %d and a descriptor of %d bytes, more than there is", namesz, n.size)}
 	}
 	name := make([]byte, namesz)
 	if err := c.file.readFull(name, at+12); err != nil {
-		return n, 0, c.noteError(err, at)
+		return n, 0, err
 	}
 	n.name = strings.TrimRight(string(name), "\x00")
 	return n, n.desc + roundUp(n.size, align), nil
-}
-
-func (c *Core) noteError(err error, at int64) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return &FormatError{Offset: at, What: "the file ends inside a note"}
-	}
-	return err
 }
 
 // paddedTo8 tells whether the notes of a segment with p_align 8 are padded to
@@ -141,37 +141,38 @@ func (c *Core) paddedTo8(at, end int64) bool {
 
 // handleNote takes what it knows from one note.
 func (c *Core) handleNote(n note, sum *noteSummary) error {
-	if system, ok := foreignSystem(n.name); ok {
-		return &FormatError{Offset: n.desc, What: fmt.Sprintf("a core of %s: only Linux cores can be read; use the debugger of that system", system)}
+	switch n.name {
+	case "CORE", "LINUX", "": // some old kernels left it out
+	default:
+		if what, ok := foreignSystem(n.name); ok {
+			return &FormatError{Offset: n.desc, What: what}
+		}
+		return nil // the same types mean something else under another name
 	}
-	if len(sum.order) < 8 {
+	if len(sum.order) < 3 {
 		sum.order = append(sum.order, n.typ)
 	}
-	sum.seen[n.typ] = true
 	switch n.typ {
 	case ntPRStatus:
-		return c.withDescriptor(n, 4096, c.parsePRStatus)
+		return c.withDescriptor(n, maxStruct, c.parsePRStatus)
 	case ntPRPSInfo:
 		if c.Process != nil {
 			return nil
 		}
-		return c.withDescriptor(n, 4096, c.parsePRPSInfo)
-	case ntSigInfo:
-		return c.withDescriptor(n, 4096, c.parseSigInfo)
+		return c.withDescriptor(n, maxStruct, c.parsePRPSInfo)
 	case ntAuxv:
 		return c.withDescriptor(n, maxNote, c.parseAuxv)
-	case ntFile:
-		if c.HasMappings {
-			c.warn(n.desc, "a second NT_FILE note: ignored")
-			return nil
-		}
-		return c.withDescriptor(n, maxNote, c.parseMappings)
 	}
-	if len(c.Threads) > 0 && c.Arch.keeps(n.typ) {
-		return c.withDescriptor(n, 4096, func(desc []byte, offset int64) {
-			t := &c.Threads[len(c.Threads)-1]
-			t.notes = append(t.notes, threadNote{typ: n.typ, offset: offset, desc: desc})
-		})
+	sum.others = true
+	switch {
+	case n.typ == ntSigInfo:
+		return c.withDescriptor(n, maxStruct, c.parseSigInfo)
+	case n.typ == ntFile && c.HasMappings:
+		c.warn(n.desc, "a second NT_FILE note: ignored")
+	case n.typ == ntFile:
+		return c.withDescriptor(n, maxNote, c.parseMappings)
+	case len(c.Threads) > 0 && c.Arch.keeps(n.typ):
+		return c.withDescriptor(n, maxStruct, c.Threads[len(c.Threads)-1].keep(n.typ))
 	}
 	return nil
 }
@@ -190,21 +191,22 @@ func (c *Core) withDescriptor(n note, most int64, parse func(desc []byte, offset
 	return nil
 }
 
-// foreignSystem names the system whose cores use this note name.
-func foreignSystem(name string) (string, bool) {
+// foreignSystem says of what system a core with a note of this name is.
+func foreignSystem(name string) (what string, ok bool) {
+	system := ""
 	switch {
-	case strings.HasPrefix(name, "NetBSD-CORE"):
-		return "NetBSD", true
+	case strings.HasPrefix(name, "NetBSD-CORE"): // @ and the thread follow
+		system = "NetBSD"
 	case strings.HasPrefix(name, "OpenBSD"):
-		return "OpenBSD", true
-	case name == "FreeBSD":
-		return "FreeBSD", true
-	case name == "QNX":
-		return "QNX", true
+		system = "OpenBSD"
+	case name == "FreeBSD", name == "QNX":
+		system = name
 	case name == "VMCOREINFO":
-		return "a Linux kernel (a vmcore, not a process); the crash utility and drgn read it", true
+		return "a dump of a kernel (vmcore), not of a process; the crash utility and drgn read it", true
+	default:
+		return "", false
 	}
-	return "", false
+	return fmt.Sprintf("a core of %s: only Linux cores can be read; use the debugger of that system", system), true
 }
 
 func roundUp(n, align int64) int64 { return (n + align - 1) &^ (align - 1) }

@@ -78,10 +78,6 @@ func fromStream(f *stream.File, name string) (*Core, error) {
 		f.Close()
 		return nil, err
 	}
-	if st.IsDir() {
-		f.Close()
-		return nil, fmt.Errorf("%s is a folder; give the core in it", name)
-	}
 	c, err := New(f, st.Size())
 	if err != nil {
 		f.Close()

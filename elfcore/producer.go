@@ -1,6 +1,9 @@
 package elfcore
 
-import "debug/elf"
+import (
+	"debug/elf"
+	"slices"
+)
 
 // Producer is who wrote a core.
 type Producer string
@@ -15,31 +18,21 @@ const (
 
 // producer tells the writers apart by the order of their notes.
 func (c *Core) producer(h *header, sum *noteSummary) Producer {
-	if len(sum.order) == 0 {
-		return UnknownProducer
-	}
-	second := elf.NType(-1)
-	if len(sum.order) > 1 {
-		second = sum.order[1]
+	startWith := func(types ...elf.NType) bool {
+		return len(sum.order) >= len(types) && slices.Equal(sum.order[:len(types)], types)
 	}
 	switch {
-	case sum.order[0] == ntPRStatus && (second == ntPRPSInfo || second == -1):
-		// fs/binfmt_elf.c: the dumping thread, then the process. QEMU's
-		// linux-user/elfload.c copies that, but writes registers and
-		// nothing else of a thread.
-		for typ := range sum.seen {
-			if typ != ntPRStatus && typ != ntPRPSInfo && typ != ntAuxv {
-				return Kernel
-			}
-		}
-		if c.NotesCut {
-			return Kernel
-		}
+	case !sum.others && !c.NotesCut && (startWith(ntPRStatus, ntPRPSInfo, ntAuxv) || startWith(ntAuxv, ntPRPSInfo, ntPRStatus)):
+		// linux-user/elfload.c of QEMU up to 8, and from 9 on: general
+		// registers and nothing else of a thread.
 		return QEMUUser
-	case sum.order[0] == ntPRPSInfo && second == ntPRStatus && (h.shnum > 1 || h.phnumFromSection):
+	case startWith(ntPRStatus, ntPRPSInfo):
+		// fs/binfmt_elf.c: the thread that died, then the process.
+		return Kernel
+	case startWith(ntPRPSInfo, ntPRStatus) && (h.shnum > 1 || h.phnumFromSection):
 		// gdb/linux-tdep.c writes the process first; BFD adds sections.
 		return GCore
-	case sum.order[0] == ntPRPSInfo && second == ntAuxv && h.osabi == elf.ELFOSABI_LINUX:
+	case startWith(ntPRPSInfo, ntAuxv) && h.osabi == elf.ELFOSABI_LINUX:
 		// dotnet/runtime, src/coreclr/debug/createdump.
 		return CreateDump
 	}

@@ -9,80 +9,66 @@ import (
 	"slices"
 )
 
-// programHeaders is what readProgramHeaders found.
-type programHeaders struct {
-	loads    []Segment
-	notes    []noteSegment
-	missing  int64
-	warnings []Warning
-}
-
 // noteSegment is one PT_NOTE program header.
 type noteSegment struct {
 	offset, size uint64
 	align        uint64
 }
 
+// maxOffset is where offsets in the core are taken to be a lie: sums of two
+// below it do not overflow.
+const maxOffset = 1 << 62
+
 // readProgramHeaders reads all program headers, a few at a time: their number
 // is only a claim until they have been read. Layout:
 // https://refspecs.linuxfoundation.org/elf/gabi4+/ch5.pheader.html
-func readProgramHeaders(f *cachedFile, h *header) (*programHeaders, error) {
-	out := &programHeaders{}
-	if h.phoff > uint64(f.size) {
-		return nil, &FormatError{Offset: 28, What: fmt.Sprintf("the program headers start at offset %#x, behind the end of the file (%d bytes): nothing of this core was kept", h.phoff, f.size)}
+func (c *Core) readProgramHeaders(h *header) (loads []Segment, notes []noteSegment, err error) {
+	if h.phnumIsUnreachable {
+		c.warn(h.phnumAt(), "more than 65534 program headers, but their number, at offset %#x, is missing: it is taken from where the notes start", h.shoff)
 	}
-	const batch = 256
 	size := uint64(h.phentsize)
-	buf := make([]byte, batch*h.phentsize)
-	limit := Addr(^uint64(0))
-	if h.class == elf.ELFCLASS32 {
-		limit = 0xffffffff
-	}
-	end := uint64(f.size) // how far the headers say that the file goes
+	batch := max(1, 16<<10/size)
+	buf := make([]byte, batch*size)
+	end := uint64(c.Size) // how far the headers say that the file goes
 	count := h.phnum
 	for i := uint64(0); i < count; {
-		at := h.phoff + i*size
-		n, err := f.readSome(buf[:min(uint64(batch), count-i)*size], int64(at))
+		n, err := c.file.readSome(buf[:min(batch, count-i)*size], int64(h.phoff+i*size))
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
+			return nil, nil, err
 		}
 		whole := uint64(n) / size
 		if whole == 0 {
-			left := count - i
-			out.warnings = append(out.warnings, Warning{Offset: int64(at), Text: fmt.Sprintf("the file ends inside its program headers: %d of %d are missing", left, count)})
-			out.missing = int64(min(left, 1<<32) * size)
+			c.NotesCut = true
+			c.warn(int64(h.phoff+i*size), "the file ends inside its program headers: %d of %d are missing", count-i, count)
 			break
 		}
-		for j := range whole {
-			p := parseProgramHeader(buf[j*size:], h)
-			if h.phnumIsUnreachable && p.typ == elf.PT_NOTE && i+j == 0 && p.offset > h.phoff {
-				// fs/binfmt_elf.c puts the notes right behind the
-				// program headers.
-				count = (p.offset - h.phoff) / size
-			}
-			if stop := p.offset + p.filesz; p.filesz > 0 && p.offset <= 1<<62 && p.filesz <= 1<<62 && stop > end {
-				end = stop
+		for b := buf[:whole*size]; len(b) > 0 && i < count; b, i = b[size:], i+1 {
+			p := parseProgramHeader(b, h)
+			if p.typ != elf.PT_NULL && p.filesz > 0 {
+				end = max(end, min(p.offset, maxOffset)+min(p.filesz, maxOffset))
 			}
 			switch p.typ {
 			case elf.PT_NOTE:
-				out.notes = append(out.notes, noteSegment{offset: p.offset, size: p.filesz, align: p.align})
+				if h.phnumIsUnreachable && i == 0 && p.offset > h.phoff {
+					// fs/binfmt_elf.c puts the notes right behind the
+					// program headers.
+					count = (p.offset - h.phoff) / size
+				}
+				notes = append(notes, noteSegment{offset: p.offset, size: p.filesz, align: p.align})
 			case elf.PT_LOAD:
-				s, why := p.segment(int(i+j), limit)
+				s, why := p.segment(int(i), h.class)
 				if why != "" {
-					out.warnings = append(out.warnings, Warning{Offset: int64(at + j*size), Text: why})
+					c.warn(int64(h.phoff+i*size), "%s", why)
 				}
 				if s.Len() > 0 {
-					out.loads = append(out.loads, s)
+					loads = append(loads, s)
 				}
 			}
 		}
-		i += whole
-		if i >= count {
-			break
-		}
 	}
-	out.missing += int64(end - uint64(f.size))
-	return out, nil
+	end = max(end, min(h.phoff+count*size, maxOffset))
+	c.MissingBytes = int64(end - uint64(c.Size))
+	return loads, notes, nil
 }
 
 type programHeader struct {
@@ -116,32 +102,31 @@ func parseProgramHeader(b []byte, h *header) programHeader {
 }
 
 // segment checks a PT_LOAD; the second result says what had to be corrected.
-func (p programHeader) segment(index int, limit Addr) (Segment, string) {
-	s := Segment{Offset: int64(p.offset), FileSize: p.filesz, Flags: p.flags, Index: index}
+func (p programHeader) segment(index int, class elf.Class) (Segment, string) {
+	s := Segment{Offset: int64(min(p.offset, maxOffset)), Flags: p.flags, Index: index}
 	s.Start = Addr(p.vaddr)
-	var why string
 	size := p.memsz
-	switch {
-	case size == 0:
+	if size == 0 {
 		// Some producers leave p_memsz 0 for memory that they did dump.
-		size = min(p.filesz, 1<<48)
+		size = p.filesz
+	}
+	top := ^Addr(0)
+	if class == elf.ELFCLASS32 {
+		top = 1 << 32
+	}
+	var why string
+	var ok bool
+	if s.End, ok = s.Start.Add(size); !ok || s.End > top {
+		why = fmt.Sprintf("segment %d at %s is %d bytes long, which leaves the address space: it is cut there", index, s.Start, size)
+		s.End = top
+	}
+	switch {
+	case p.offset > maxOffset || p.filesz > maxOffset:
+		why = fmt.Sprintf("segment %d at %s claims %#x bytes at offset %#x of the core: those far behind its end are taken as missing", index, s.Start, p.filesz, p.offset)
 	case p.filesz > size:
 		why = fmt.Sprintf("segment %d at %s holds more bytes (%d) than it is long (%d): the rest is ignored", index, s.Start, p.filesz, size)
 	}
-	end, ok := s.Start.Add(size)
-	if !ok || end > limit && end-1 > limit {
-		why = fmt.Sprintf("segment %d at %s is %d bytes long, which leaves the address space: it is cut there", index, s.Start, size)
-		end = limit
-		if end < s.Start {
-			end = s.Start
-		}
-	}
-	s.End = end
-	if p.offset > 1<<62 {
-		why = fmt.Sprintf("segment %d at %s claims to stand at offset %#x of the core: its bytes are taken as missing", index, s.Start, p.offset)
-		s.Offset = 1 << 62
-	}
-	s.FileSize = min(s.FileSize, s.Len())
+	s.FileSize = min(p.filesz, s.Len(), maxOffset)
 	return s, why
 }
 
@@ -164,7 +149,7 @@ func (c *Core) sortSegments(loads []Segment) []Segment {
 		out = append(out, s)
 	}
 	if overlaps > 0 {
-		c.warn(0, "%d segments overlap the one before: where two hold an address, the one that starts later is used", overlaps)
+		c.warn(0, "%d segments overlap the one before: where two hold an address, the one that starts later is used, and nothing that the other has behind its start", overlaps)
 	}
 	return out
 }

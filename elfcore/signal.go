@@ -17,10 +17,12 @@ type Signal struct {
 // Name is the signal's name, SIGSEGV and so on.
 func (s *Signal) Name() string { return signalName(s.Number) }
 
-// parseSigInfo reads siginfo_t (include/uapi/asm-generic/siginfo.h). A code
-// above 0 is the kernel's own: then the union holds a fault's address, else the
-// sender.
+// parseSigInfo reads siginfo_t (include/uapi/asm-generic/siginfo.h). What its
+// union holds depends on the code: siginfo_layout of kernel/signal.c.
 func (c *Core) parseSigInfo(desc []byte, offset int64) {
+	if !c.Arch.Known() {
+		return // MIPS and SPARC, for two, have an order or numbers of their own
+	}
 	if len(desc) < 12 {
 		c.warn(offset, "NT_SIGINFO has only %d bytes: the cause of death is not known", len(desc))
 		return
@@ -37,10 +39,11 @@ func (c *Core) parseSigInfo(desc []byte, offset int64) {
 		union = 16
 	}
 	if len(desc) >= union+w {
-		if code > 0 && faults(number) {
+		switch {
+		case code > 0 && code < siKernel && faults(number):
 			a := Addr(c.WordOf(desc[union:]))
 			s.Address = &a
-		} else if code <= 0 {
+		case code <= 0 && code != siTimer && code != siSigIO:
 			pid := int(int32(c.ByteOrder.Uint32(desc[union:])))
 			s.Sender = &pid
 		}
@@ -52,6 +55,13 @@ func (c *Core) parseSigInfo(desc []byte, offset int64) {
 		c.signalThread = max(len(c.Threads)-1, 0)
 	}
 }
+
+// Codes of a signal's origin that come without an address or a sender.
+const (
+	siKernel = 0x80 // SI_KERNEL: the kernel, which does not tell an address
+	siTimer  = -2   // SI_TIMER
+	siSigIO  = -5   // SI_SIGIO
+)
 
 // settleSignal takes the signal from pr_cursig where NT_SIGINFO did not tell,
 // and drops the one with which gdb had stopped a living process for gcore.

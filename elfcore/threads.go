@@ -40,13 +40,27 @@ func (c *Core) parsePRStatus(desc []byte, offset int64) {
 	if len(desc) > l.Size {
 		c.warn(offset, "NT_PRSTATUS has %d bytes where %s has %d: the rest is ignored", len(desc), c.Arch.Name, l.Size)
 	}
+	tid := int(int32(c.ByteOrder.Uint32(desc[l.PID:])))
+	if _, twice := c.byTID[tid]; !twice {
+		c.byTID[tid] = len(c.Threads)
+	}
 	c.Threads = append(c.Threads, Thread{
-		TID:        int(int32(c.ByteOrder.Uint32(desc[l.PID:]))),
+		TID:        tid,
 		Signal:     int(c.ByteOrder.Uint16(desc[l.CurSig:])),
 		NoteOffset: offset,
 		core:       c,
 		regs:       desc[l.Regset:l.Size:l.Size],
 	})
+}
+
+// keep gives what stores a note of this thread. Of several of one type, which
+// only a damaged core has, the first is kept.
+func (t *Thread) keep(typ elf.NType) func(desc []byte, offset int64) {
+	return func(desc []byte, offset int64) {
+		if _, _, twice := t.Note(typ); !twice {
+			t.notes = append(t.notes, threadNote{typ: typ, offset: offset, desc: desc})
+		}
+	}
 }
 
 // Register gives a general register by the name that the architecture's table
@@ -133,8 +147,9 @@ func (t *Thread) userDescBase(tp ThreadPointer) (Addr, int64, bool) {
 	if !ok || !have {
 		return 0, 0, false
 	}
+	index := uint32(uint16(sel) >> 3) // the rest of a selector is privilege and table
 	for i := 0; i+16 <= len(desc); i += 16 {
-		if uint64(t.core.ByteOrder.Uint32(desc[i:])) == sel>>3 {
+		if t.core.ByteOrder.Uint32(desc[i:]) == index {
 			return Addr(t.core.ByteOrder.Uint32(desc[i+4:])), offset + int64(i) + 4, true
 		}
 	}
