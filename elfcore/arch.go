@@ -35,6 +35,12 @@ type Arch struct {
 	// Return is the register that holds the return address at a call, empty
 	// where the call pushes it.
 	Return string
+	// AddressMask are the bits of PC that are an address, 0 for all: others can
+	// be a mode or a privilege level.
+	AddressMask uint64
+	// StackBias is what the stack pointer must be raised by to get the address
+	// of the stack's end, in bytes.
+	StackBias uint64
 	// TP says where the thread pointer is.
 	TP ThreadPointer
 	// Syscall says where a thread that is blocked in a system call left its
@@ -197,7 +203,10 @@ func (a *Arch) keeps(t elf.NType) bool {
 
 // architectures makes all tables.
 func architectures() []*Arch {
-	return []*Arch{x8664(), x32(), i386(), aarch64(), armhf(), riscv64(), ppc64le(), s390x()}
+	return []*Arch{
+		x8664(), x32(), i386(), aarch64(), armhf(), riscv64(), ppc64le(), s390x(),
+		ppc64(), ppc(), s390(), mips64(), mips(), loongarch64(), sparc64(), alpha(), hppa(), m68k(),
+	}
 }
 
 // archOf picks the table for an ELF identification. An unknown one gets a

@@ -132,13 +132,14 @@ func TestHeaderCut(t *testing.T) {
 
 func TestUnknownArchitecture(t *testing.T) {
 	abi := coretest.PPC32
+	abi.Machine = elf.EM_VAX
 	core := withNotes(abi, abi.Prstatus(77, 6), abi.Prpsinfo(coretest.Prpsinfo{PID: 77, Command: "there"}), abi.Siginfo(coretest.Siginfo{Signo: 11, Code: 1, Addr: 1}))
 	core.Loads = []coretest.Load{{Addr: 0x1000, Data: []byte("memory")}}
 	c := read(t, core.Bytes())
 	if c.Arch.Known() || len(c.Threads) != 0 || c.Signal != nil || c.CrashThread() != nil {
 		t.Errorf("known: %v, %d threads, signal %v", c.Arch.Known(), len(c.Threads), c.Signal)
 	}
-	if len(c.Warnings) != 1 || c.Warnings[0].Offset != int64(unsafe.Offsetof(elf.Header32{}.Machine)) || !strings.Contains(c.Warnings[0].Text, "EM_PPC/32") {
+	if len(c.Warnings) != 1 || c.Warnings[0].Offset != int64(unsafe.Offsetof(elf.Header32{}.Machine)) || !strings.Contains(c.Warnings[0].Text, "EM_VAX/32") {
 		t.Errorf("warnings: %v", c.Warnings)
 	}
 	if c.Process == nil || c.Process.PID != 77 || c.Process.Name != "there" {

@@ -21,7 +21,7 @@ import (
 // them.
 var abis = map[string]coretest.ABI{
 	"x86_64": coretest.X86_64, "i386": coretest.I386, "aarch64": coretest.AArch64, "armhf": coretest.ARM, "riscv64": coretest.RISCV64,
-	"ppc64le": coretest.PPC64LE, "s390x": coretest.S390X, "x32": coretest.X32, "EM_PPC/32": coretest.PPC32,
+	"ppc64le": coretest.PPC64LE, "s390x": coretest.S390X, "x32": coretest.X32, "ppc": coretest.PPC32,
 }
 
 // forms are the four combinations of class and byte order.

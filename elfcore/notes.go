@@ -14,6 +14,11 @@ const (
 	ntAuxv     elf.NType = 6
 	ntSigInfo  elf.NType = 0x53494749
 	ntFile     elf.NType = 0x46494c45
+
+	// Types that only Solaris uses (sys/elf.h there).
+	ntPStatus   elf.NType = 10
+	ntPSInfo    elf.NType = 13
+	ntLWPStatus elf.NType = 16
 )
 
 // maxNote bounds the notes that are read whole. The kernel itself limits
@@ -153,6 +158,8 @@ func (c *Core) handleNote(n note, sum *noteSummary) error {
 		sum.order = append(sum.order, n.typ)
 	}
 	switch n.typ {
+	case ntPStatus, ntPSInfo, ntLWPStatus:
+		return &FormatError{Offset: n.desc, What: "a core of Solaris or illumos: only Linux cores can be read; use mdb or pstack of that system"}
 	case ntPRStatus:
 		return c.withDescriptor(n, maxStruct, c.parsePRStatus)
 	case ntPRPSInfo:

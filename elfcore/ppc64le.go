@@ -5,24 +5,21 @@ import (
 	"encoding/binary"
 )
 
-// ppc64le follows struct pt_regs (arch/powerpc/include/uapi/asm/ptrace.h). The
-// thread pointer r13 points 0x7000 behind the TCB (Power ELFv2 ABI, 3.7.2).
+// ppc64le is 64-bit PowerPC in little-endian order. The thread pointer r13 points
+// 0x7000 behind the TCB (Power ELFv2 ABI, 3.7.2).
 func ppc64le() *Arch {
-	names := append(numbered("r", 32), "nip", "msr", "orig_r3", "ctr", "link", "xer", "ccr", "softe", "trap", "dar", "dsisr", "result")
-	rs := withDWARF(regs(0, 8, names...), 0, names[:32]...)
-	rs = withDWARF(rs, 65, "link")
 	return &Arch{
 		Name:     "ppc64le",
 		Machine:  elf.EM_PPC64,
 		Class:    elf.ELFCLASS64,
 		Order:    binary.LittleEndian,
 		PrStatus: PrStatus{Size: 504, CurSig: 12, PID: 32, Regset: 112},
-		Regs:     rs,
+		Regs:     ppcRegs(8),
 		PC:       "nip",
 		SP:       "r1",
 		Return:   "link",
 		TP:       ThreadPointer{Reg: "r13"},
-		Syscall:  Syscall{Number: "r0", Args: append([]string{"orig_r3"}, numbered("r", 9)[4:]...), Return: "r3", Trap: "trap", InCall: []uint64{0x3000, 0xc00}, Futex: 221},
+		Syscall:  ppcSyscall(),
 		PageSize: 0x1000,
 		TLS:      TLS{Variant: 1, Bias: 0x7000, DTV: -8, MuslDTV: -8, MuslDTPOffset: 0x8000, NoOffset: -1, ForcedDynamic: -2, GDBLookup: true},
 		Descriptor: Descriptor{Header: 0xc0, RobustHead: []uint64{0x20}, Distances: []DescriptorDistance{

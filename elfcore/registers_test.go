@@ -39,6 +39,8 @@ var registerFiles = map[string]registerFile{
 		"ra": 1, "gp": 3, "t0": 5, "s0": 8, "s1": 9, "a0": 10, "a7": 17, "s2": 18, "s11": 27, "t3": 28, "t6": 31}},
 	"ppc64le": {abi: coretest.PPC64LE, pc: 32, sp: 1, threadPointer: 13, entries: 48, registers: map[string]int{
 		"r0": 0, "r3": 3, "r31": 31, "msr": 33, "orig_r3": 34, "ctr": 35, "link": 36, "xer": 37, "ccr": 38, "trap": 40, "result": 43}},
+	"ppc": {abi: coretest.PPC32, pc: 32, sp: 1, threadPointer: 2, entries: 48, registers: map[string]int{
+		"r0": 0, "r31": 31, "msr": 33, "orig_r3": 34, "ctr": 35, "link": 36, "trap": 40, "result": 43}},
 	// The thread pointer and orig_gpr2 are behind these: TestS390XRegisters.
 	"s390x": {abi: coretest.S390X, pc: 1, sp: 17, entries: 18, noThreadPointer: true, registers: map[string]int{"pswm": 0, "r0": 2, "r2": 4, "r14": 16}},
 }

@@ -86,10 +86,19 @@ func (t *Thread) RegisterOffset(name string) (int64, bool) {
 }
 
 // PC is the program counter.
-func (t *Thread) PC() (Addr, bool) { return t.addr(t.core.Arch.PC) }
+func (t *Thread) PC() (Addr, bool) {
+	pc, ok := t.addr(t.core.Arch.PC)
+	if mask := t.core.Arch.AddressMask; mask != 0 {
+		pc &= Addr(mask)
+	}
+	return pc, ok
+}
 
 // SP is the stack pointer.
-func (t *Thread) SP() (Addr, bool) { return t.addr(t.core.Arch.SP) }
+func (t *Thread) SP() (Addr, bool) {
+	sp, ok := t.addr(t.core.Arch.SP)
+	return sp + Addr(t.core.Arch.StackBias), ok
+}
 
 func (t *Thread) addr(name string) (Addr, bool) {
 	v, ok := t.Register(name)

@@ -112,9 +112,13 @@ func (v *view) searchBelow(base elfcore.Addr) (elfcore.Addr, bool) {
 		if elfcore.Addr(v.WordOf(b[at:])) != q {
 			continue
 		}
-		for _, r := range v.Arch.Descriptor.RobustHead {
+		// What proves a descriptor lies at fixed distances from robust_head:
+		// where that can be at several distances from the node, the node is
+		// told by its neighbours.
+		candidates := v.Arch.Descriptor.RobustHead
+		for _, r := range candidates {
 			n := q - elfcore.Addr(r)
-			if v.specificProves(n, r) || v.robustProves(n, r) {
+			if (v.specificProves(n, r) || v.robustProves(n, r)) && (len(candidates) == 1 || v.linked(n)) {
 				return n, true
 			}
 		}
