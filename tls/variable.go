@@ -2,7 +2,6 @@ package tls
 
 import (
 	"debug/elf"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -106,7 +105,7 @@ func (r *Resolver) Find(all []Variable, name string) ([]Variable, error) {
 	for _, v := range match(all, base) {
 		member, err := r.member(v, steps)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, err
 		}
 		out = append(out, member)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,6 +58,18 @@ func (f *fileFlags) load(ctx context.Context, c *elfcore.Core) (*module.Set, err
 		return nil, err
 	}
 	return module.Load(ctx, c, cfg)
+}
+
+// tellRejected says which of the files that the command line gives were not
+// used.
+func tellRejected(w io.Writer, set *module.Set) {
+	for _, m := range set.Modules {
+		for _, r := range m.Rejected {
+			if strings.HasPrefix(r.How, "--") {
+				fmt.Fprintf(w, "corethreads: warning: %s (%s) is not used for %s: %s\n", r.Path, r.How, m, r.Problem.Text)
+			}
+		}
+	}
 }
 
 // symbols are those of the process's libc for nptl, nil where its file is not

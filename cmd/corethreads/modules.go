@@ -137,6 +137,8 @@ func writeModules(w io.Writer, s *style, g *globals, set *module.Set) error {
 			tls = fmt.Sprint(m.TLS.MemSize)
 		}
 		switch {
+		case m.File != nil && m.File.Path == m.Path:
+			file = fmt.Sprintf("same path (%s)", m.File.Proof)
 		case m.File != nil:
 			file = fmt.Sprintf("%s (%s)", m.File.Path, m.File.Proof)
 		case m.Problem != nil:
@@ -146,7 +148,12 @@ func writeModules(w io.Writer, s *style, g *globals, set *module.Set) error {
 		}
 		rows = append(rows, []string{m.String(), id, tls, file})
 	}
-	if err := writeTable(w, []string{"MODULE", "BUILD-ID", "TLS", "FILE HERE"}, rows); err != nil {
+	header := []string{"MODULE", "BUILD-ID", "TLS", "FILE HERE"}
+	if !g.verbose {
+		fit(s.width, header, rows, 3, 24, cutStart)
+		fit(s.width, header, rows, 0, 24, cutStart)
+	}
+	if err := writeTable(w, header, rows); err != nil {
 		return err
 	}
 	if g.quiet {
@@ -158,6 +165,9 @@ func writeModules(w io.Writer, s *style, g *globals, set *module.Set) error {
 			b.WriteString("\n" + s.wrap(fmt.Sprintf("%s: %s", m, m.Problem.Text), ""))
 		}
 		for _, r := range m.Rejected {
+			if m.Problem != nil && strings.Contains(m.Problem.Text, r.Problem.Text) {
+				continue // it says so
+			}
 			b.WriteString(s.wrap(fmt.Sprintf("not used: %s (%s): %s", r.Path, r.How, r.Problem.Text), "  "))
 		}
 	}

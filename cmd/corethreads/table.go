@@ -47,12 +47,43 @@ func cells() tw.CellConfig {
 
 // writeTrimmed takes away the blanks at the ends of lines.
 func writeTrimmed(w io.Writer, text string) error {
+	var b strings.Builder
 	for line := range strings.Lines(text) {
-		if _, err := io.WriteString(w, strings.TrimRight(line, " \n")+"\n"); err != nil {
-			return err
-		}
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// fit shortens the cells of a column, by cut, so that the table is no wider than
+// width, but not to less than least characters.
+func fit(width int, header []string, rows [][]string, column, least int, cut func(s string, n int) string) {
+	over := tableWidth(header, rows) - width
+	if over <= 0 {
+		return
+	}
+	widest := 0
+	for _, row := range rows {
+		widest = max(widest, utf8.RuneCountInString(row[column]))
+	}
+	for _, row := range rows {
+		row[column] = cut(row[column], max(widest-over, least))
+	}
+}
+
+// cutEnd and cutStart shorten a text to n characters, and show where.
+func cutEnd(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+func cutStart(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return "…" + string(r[len(r)-n+1:])
+	}
+	return s
 }
 
 // tableWidth is how wide writeTable draws a table.

@@ -1,69 +1,15 @@
 package main
 
 import (
-	"encoding/hex"
 	"fmt"
-	"io"
+	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/nptl"
 	"github.com/corethreads/corethreads/tls"
 )
-
-type tlsDocument struct {
-	Schema    string              `json:"schema"`
-	Variables []variableDocument  `json:"variables"`
-	Modules   []tlsModuleDocument `json:"modules"`
-	NotFound  []string            `json:"not_found"`
-	Warnings  []string            `json:"warnings"`
-}
-
-type variableDocument struct {
-	// Name is what was asked for; the name as in source where nothing was.
-	Name     string          `json:"name"`
-	Source   string          `json:"source_name"`
-	Linkage  string          `json:"linkage_name"`
-	Module   string          `json:"module"`
-	ModuleID *uint64         `json:"module_id"`
-	Bound    bool            `json:"bound"`
-	Offset   uint64          `json:"offset"`
-	Size     uint64          `json:"size"`
-	Type     *string         `json:"type"`
-	Values   []valueDocument `json:"values"`
-}
-
-type valueDocument struct {
-	TID     *int          `json:"tid"`
-	Pthread *elfcore.Addr `json:"pthread"`
-	State   string        `json:"state"`
-	Address *elfcore.Addr `json:"address"`
-	Status  string        `json:"status"`
-	How     *string       `json:"how"`
-	Reason  *string       `json:"reason"`
-	Bytes   *string       `json:"bytes"`
-	Value   *string       `json:"value"`
-}
-
-type tlsModuleDocument struct {
-	Module   string          `json:"module"`
-	ModuleID *uint64         `json:"module_id"`
-	Static   bool            `json:"static"`
-	Size     uint64          `json:"size"`
-	Align    uint64          `json:"align"`
-	From     string          `json:"source"`
-	Blocks   []blockDocument `json:"blocks"`
-}
-
-type blockDocument struct {
-	TID     *int          `json:"tid"`
-	Pthread *elfcore.Addr `json:"pthread"`
-	State   string        `json:"state"`
-	Address *elfcore.Addr `json:"address"`
-	Status  string        `json:"status"`
-	Reason  *string       `json:"reason"`
-}
 
 // tlsFlags are the flags of tls.
 type tlsFlags struct {
@@ -118,8 +64,13 @@ type tlsRun struct {
 	flags    tlsFlags
 	resolver *tls.Resolver
 	threads  []tls.Thread
+	all      []tls.Variable
 	found    []found
-	missing  []string
+	// missing are the words of the command line that name nothing here, and
+	// reasons why.
+	missing, reasons []string
+	// named tells that variables were asked for.
+	named bool
 }
 
 // found is a variable with the name by which it was asked for.
@@ -129,46 +80,31 @@ type found struct {
 }
 
 func runTLS(cmd *cobra.Command, g *globals, f tlsFlags, l *loaded, names []string) error {
-	r := &tlsRun{loaded: l, globals: g, flags: f, resolver: tls.New(l.Core, l.Process, l.modules)}
-	threads, err := r.choose(f.thread)
-	if err != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: %v\n", err)
-		return exit(exitFindings)
-	}
-	r.threads = threads
-	all := r.resolver.Variables()
+	r := &tlsRun{loaded: l, globals: g, flags: f, resolver: tls.New(l.Core, l.Process, l.modules), named: len(names) > 0}
+	r.all = r.resolver.Variables()
+	r.choose(f.thread)
 	for _, name := range names {
-		vars, err := r.resolver.Find(all, name)
-		if err != nil {
-			return err
-		}
-		if len(vars) == 0 {
-			r.missing = append(r.missing, name)
-		}
-		for _, v := range vars {
-			x := found{v, name}
-			if tls.IsPattern(name) {
-				x.asked = v.Name
-			}
-			r.found = append(r.found, x)
-		}
+		r.find(name)
+	}
+	for _, text := range r.warnings() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: warning: %s\n", text)
 	}
 	w := cmd.OutOrStdout()
-	if g.json && len(names) == 0 {
-		for _, v := range all {
-			r.found = append(r.found, found{v, v.Name})
-		}
-	}
-	if g.json {
-		err = writeJSON(w, r.document())
-	} else {
-		err = r.text(w, newStyle(w, g.color), len(names) == 0)
+	var err error
+	switch s := newStyle(w, g.color); {
+	case g.json:
+		err = r.document(w)
+	case len(r.threads) == 0:
+	case r.named:
+		err = r.writeValues(w, s)
+	default:
+		err = r.writeBlocks(w, s)
 	}
 	if err != nil {
 		return err
 	}
-	for _, name := range r.missing {
-		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: no thread-local variable %q: %s\n", name, r.whyMissing(all, name))
+	for i, name := range r.missing {
+		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: %s: %s\n", name, r.reasons[i])
 	}
 	if len(r.missing) > 0 {
 		return exit(exitFindings)
@@ -176,22 +112,55 @@ func runTLS(cmd *cobra.Command, g *globals, f tlsFlags, l *loaded, names []strin
 	return nil
 }
 
-// choose picks the threads to show.
-func (r *tlsRun) choose(want string) ([]tls.Thread, error) {
-	all := r.resolver.Threads()
-	if want == "" {
-		return all, nil
-	}
-	var out []tls.Thread
-	for _, t := range all {
-		if t.LWP >= 0 && fmt.Sprint(r.Core.Threads[t.LWP].TID) == want || t.Pthread != 0 && t.Pthread.String() == want {
-			out = append(out, t)
+// warnings are what makes the answer less than it could be, or less sure.
+func (r *tlsRun) warnings() []string {
+	out := slices.Clone(r.resolver.Warnings())
+	for _, w := range r.modules.Warnings {
+		m := w.Module
+		if m == nil || m.File != nil && !m.File.Proof.Certain() && (m.TLS != nil || m.IsExecutable) {
+			out = append(out, w.Text)
 		}
 	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("no thread or handle %s in this core; corethreads threads lists them", want)
+	return out
+}
+
+func (r *tlsRun) miss(word, why string) {
+	r.missing = append(r.missing, word)
+	r.reasons = append(r.reasons, why)
+}
+
+// find adds the variables of a name.
+func (r *tlsRun) find(name string) {
+	vars, err := r.resolver.Find(r.all, name)
+	switch {
+	case err != nil:
+		r.miss(name, err.Error())
+	case len(vars) == 0:
+		r.miss(name, "no such thread-local variable: "+r.whyMissing(name))
 	}
-	return out, nil
+	for _, v := range vars {
+		x := found{v, name}
+		if tls.IsPattern(name) {
+			x.asked = v.Name
+		}
+		r.found = append(r.found, x)
+	}
+}
+
+// choose picks the threads to show: all, or those with an id or a descriptor.
+func (r *tlsRun) choose(want string) {
+	r.threads = r.resolver.Threads()
+	if want == "" {
+		return
+	}
+	id, err := strconv.ParseUint(want, 0, 64)
+	r.threads = slices.DeleteFunc(slices.Clone(r.threads), func(t tls.Thread) bool {
+		tid := r.tid(t)
+		return err != nil || (tid == nil || uint64(*tid) != id) && (t.Pthread == 0 || uint64(t.Pthread) != id)
+	})
+	if len(r.threads) == 0 {
+		r.miss(want, "no thread of the core has this id, and no handle this address; corethreads threads lists them")
+	}
 }
 
 // state is what has become of a thread.
@@ -210,50 +179,4 @@ func (r *tlsRun) tid(t tls.Thread) *int {
 		return nil
 	}
 	return &r.Core.Threads[t.LWP].TID
-}
-
-func (r *tlsRun) document() tlsDocument {
-	d := tlsDocument{
-		Schema: "corethreads/tls/1", Variables: []variableDocument{}, Modules: []tlsModuleDocument{},
-		NotFound: list(r.missing), Warnings: list(r.resolver.Warnings()),
-	}
-	for i := range r.found {
-		v := &r.found[i]
-		x := variableDocument{
-			Name: v.asked, Source: v.Name, Linkage: v.Linkage, Type: orNull(v.Type), Module: v.Module.String(), ModuleID: orNull(v.Module.ID), Bound: v.Bound,
-			Offset: v.Offset, Size: v.Size, Values: []valueDocument{},
-		}
-		for _, t := range r.threads {
-			val := r.resolver.Value(t, &v.Variable)
-			y := valueDocument{
-				TID: r.tid(t), Pthread: orNull(t.Pthread), State: r.state(t), Address: orNull(val.Address),
-				Status: string(val.Status), How: orNull(val.How), Reason: orNull(val.Why),
-			}
-			if val.Bytes != nil {
-				digits, text := hex.EncodeToString(val.Bytes), r.resolver.Format(val.Bytes)
-				y.Bytes, y.Value = &digits, &text
-			}
-			x.Values = append(x.Values, y)
-		}
-		d.Variables = append(d.Variables, x)
-	}
-	for _, m := range r.resolver.Modules() {
-		x := tlsModuleDocument{Module: m.String(), ModuleID: orNull(m.ID), Static: m.Static, Size: m.Size, Align: m.Align, From: m.From, Blocks: []blockDocument{}}
-		for _, t := range r.threads {
-			b := r.resolver.Block(t, m)
-			x.Blocks = append(x.Blocks, blockDocument{
-				TID: r.tid(t), Pthread: orNull(t.Pthread), State: r.state(t), Address: orNull(b.Address), Status: string(b.Status), Reason: orNull(b.Why),
-			})
-		}
-		d.Modules = append(d.Modules, x)
-	}
-	return d
-}
-
-// text draws tables for people.
-func (r *tlsRun) text(w io.Writer, s *style, noNames bool) error {
-	if noNames {
-		return r.writeBlocks(w)
-	}
-	return r.writeValues(w, s)
 }

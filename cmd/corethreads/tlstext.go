@@ -53,7 +53,9 @@ func (r *tlsRun) writeValues(w io.Writer, s *style) error {
 	}
 	for i := range r.found {
 		if i > 0 {
-			fmt.Fprintln(w)
+			if _, err := io.WriteString(w, "\n"); err != nil {
+				return err
+			}
 		}
 		if err := r.writeVariable(w, s, &r.found[i]); err != nil {
 			return err
@@ -105,18 +107,19 @@ func shortModule(m *tls.Module) string {
 func (r *tlsRun) writeVariable(w io.Writer, s *style, v *found) error {
 	title := fmt.Sprintf("%s in %s, %s", v.title(), shortModule(v.Module), plural(int(v.Size), "byte"))
 	if !v.Bound {
-		title += ", not the one that code uses: an earlier module defines it too"
+		title += ", which code most likely does not use: an earlier module defines it too"
 	}
-	fmt.Fprintln(w, s.strong.Sprint(title))
-	var rows [][]string
+	if _, err := io.WriteString(w, s.strong.Sprint(title)+"\n"); err != nil {
+		return err
+	}
 	if len(r.threads) >= groupFrom && !r.flags.all {
-		rows = r.grouped(v)
-		return writeTable(w, []string{"THREADS", "VALUE", "FOR EXAMPLE"}, rows)
+		return r.table(w, s, []string{"THREADS", "VALUE", "FOR EXAMPLE"}, r.grouped(v), 1)
 	}
 	header := []string{"THREAD", "ADDRESS", "VALUE"}
 	if r.globals.verbose {
 		header = append(header, "HOW")
 	}
+	var rows [][]string
 	for _, t := range r.threads {
 		x := r.resolver.Value(t, &v.Variable)
 		address := "-"
@@ -129,40 +132,34 @@ func (r *tlsRun) writeVariable(w io.Writer, s *style, v *found) error {
 		}
 		rows = append(rows, row)
 	}
+	return r.table(w, s, header, rows, 2)
+}
+
+// table draws a table, with one column cut to what fits; all of it is shown by
+// --raw and -v.
+func (r *tlsRun) table(w io.Writer, s *style, header []string, rows [][]string, column int) error {
+	if !r.flags.raw && !r.globals.verbose {
+		fit(s.width, header, rows, column, 16, cutEnd)
+	}
 	return writeTable(w, header, rows)
 }
 
 // grouped counts the threads that have equal values, in the order in which the
 // values appear.
 func (r *tlsRun) grouped(v *found) [][]string {
-	type group struct {
-		n     int
-		value string
-		first string
-	}
-	var order []*group
-	groups := make(map[string]*group)
-	for _, t := range r.threads {
-		x := r.resolver.Value(t, &v.Variable)
-		key := r.show(x)
-		if t.LWP < 0 {
-			key = r.state(t) + "\x00" + key
-		}
-		g := groups[key]
-		if g == nil {
-			value := r.show(x)
-			if t.LWP < 0 {
-				value += " (" + r.state(t) + ")"
-			}
-			g = &group{value: value, first: r.label(t)}
-			groups[key] = g
-			order = append(order, g)
-		}
-		g.n++
-	}
+	counts := make(map[string]int)
 	var rows [][]string
-	for _, g := range order {
-		rows = append(rows, []string{fmt.Sprint(g.n), g.value, g.first})
+	for _, t := range r.threads {
+		value := r.show(r.resolver.Value(t, &v.Variable))
+		if t.LWP < 0 {
+			value += " (" + r.state(t) + ")"
+		}
+		if counts[value]++; counts[value] == 1 {
+			rows = append(rows, []string{"", value, r.label(t)})
+		}
+	}
+	for _, row := range rows {
+		row[0] = fmt.Sprint(counts[row[1]])
 	}
 	return rows
 }
@@ -179,7 +176,7 @@ func (r *tlsRun) hint(w io.Writer, s *style) error {
 
 // writeBlocks lists the modules with thread-local storage and each thread's
 // blocks.
-func (r *tlsRun) writeBlocks(w io.Writer) error {
+func (r *tlsRun) writeBlocks(w io.Writer, s *style) error {
 	var rows [][]string
 	for _, m := range r.resolver.Modules() {
 		kind := "dynamic"
@@ -192,7 +189,10 @@ func (r *tlsRun) writeBlocks(w io.Writer) error {
 		}
 		rows = append(rows, []string{fmt.Sprint(m.ID), shortModule(m), fmt.Sprint(m.Size), kind, fmt.Sprint(counts[tls.OK]), fmt.Sprint(counts[tls.NotAllocated]), fmt.Sprint(len(r.threads) - counts[tls.OK] - counts[tls.NotAllocated])})
 	}
-	if err := writeTable(w, []string{"ID", "MODULE", "SIZE", "KIND", "ALLOCATED", "NOT", "UNKNOWN"}, rows); err != nil {
+	if len(rows) == 0 {
+		return r.noModules(w, s)
+	}
+	if err := r.table(w, s, []string{"ID", "MODULE", "SIZE", "KIND", "ALLOCATED", "NOT", "UNKNOWN"}, rows, 1); err != nil {
 		return err
 	}
 	rows = nil
@@ -210,18 +210,35 @@ func (r *tlsRun) writeBlocks(w io.Writer) error {
 			rows = append(rows, []string{shortModule(m), r.label(t), where, strings.TrimSpace(b.How + " " + b.Why)})
 		}
 	}
-	fmt.Fprintln(w)
-	if err := writeTable(w, []string{"MODULE", "THREAD", "BLOCK", "HOW"}, rows); err != nil {
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	if err := r.table(w, s, []string{"MODULE", "THREAD", "BLOCK", "HOW"}, rows, 3); err != nil {
 		return err
 	}
 	if n := len(r.threads) - len(shown); n > 0 {
-		fmt.Fprintf(w, "… and %d more threads; --all shows them\n", n)
+		if _, err := fmt.Fprintf(w, "… and %d more threads; --all shows them\n", n); err != nil {
+			return err
+		}
 	}
-	return nil
+	return r.hint(w, s)
+}
+
+// noModules says why there is nothing to list.
+func (r *tlsRun) noModules(w io.Writer, s *style) error {
+	text := "no module with thread-local storage was found"
+	for _, x := range r.resolver.Warnings() {
+		text += "; " + x
+	}
+	if exe := r.modules.Executable(); exe != nil && exe.Problem != nil {
+		text += "; " + exe.Problem.Text
+	}
+	_, err := io.WriteString(w, s.wrap(text, ""))
+	return err
 }
 
 // whyMissing says why a variable was not found, and what to do next.
-func (r *tlsRun) whyMissing(all []tls.Variable, name string) string {
+func (r *tlsRun) whyMissing(name string) string {
 	exe := r.modules.Executable()
 	if exe != nil && exe.File == nil && exe.Problem != nil {
 		return fmt.Sprintf("the program's symbols are not here: %s", exe.Problem.Text)
@@ -238,10 +255,13 @@ func (r *tlsRun) whyMissing(all []tls.Variable, name string) string {
 	case exe != nil && len(exe.TLSSymbols()) == 0 && exe.TLS != nil:
 		return fmt.Sprintf("%s has thread-local variables, but was stripped of their names: its debug file has them", exe)
 	}
-	if near := closest(all, name); near != "" {
+	if ordinary := r.modules.Lookup(name); len(ordinary) > 0 {
+		return fmt.Sprintf("%s in %s is an ordinary variable or function, the same for all threads", name, ordinary[0].Module)
+	}
+	if near := closest(r.all, name); near != "" {
 		return fmt.Sprintf("did you mean %s?", near)
 	}
-	return fmt.Sprintf("%d others are there; corethreads tls --json CORE lists them", len(all))
+	return fmt.Sprintf("%d others are there; corethreads tls CORE '*' shows them", len(r.all))
 }
 
 // closest finds a variable whose name contains the one that was asked for, or
