@@ -14,6 +14,10 @@ type Config struct {
 	// NoHostFiles keeps Load from looking at recorded paths and at
 	// /usr/lib/debug on this machine.
 	NoHostFiles bool
+	// Remote, if set, is asked last for a file with a build-id (in hexadecimal
+	// digits), of the kind "executable" or "debuginfo", and gives its path on
+	// this machine. Its errors mean that there is none.
+	Remote func(buildID, kind string) (path string, err error)
 }
 
 // PathMapping replaces the prefix From of a path, as recorded in the core, by

@@ -124,6 +124,9 @@ func (f *finder) debugByID(m *Module, id BuildID) iter.Seq2[string, string] {
 				return
 			}
 		}
+		if path, ok := f.remote(id, "debuginfo"); ok {
+			yield(path, "debuginfod")
+		}
 	}
 }
 

@@ -137,7 +137,19 @@ func (f *finder) candidates(m *Module) iter.Seq2[string, string] {
 				return
 			}
 		}
+		if path, ok := f.remote(m.BuildID, "executable"); ok {
+			yield(path, "debuginfod")
+		}
 	}
+}
+
+// remote asks the Config's Remote for a file.
+func (f *finder) remote(id BuildID, kind string) (path string, ok bool) {
+	if f.cfg.Remote == nil || len(id) == 0 {
+		return "", false
+	}
+	path, err := f.cfg.Remote(id.String(), kind)
+	return path, err == nil
 }
 
 // recorded are the absolute paths that the core has for the module. What is
