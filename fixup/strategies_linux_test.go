@@ -20,7 +20,7 @@ func TestStrategies(t *testing.T) {
 	for _, s := range []string{"threads.c", "edges.c", "forks.c"} {
 		exes[s] = coretest.Compile(t, s)
 	}
-	nothing, refused := want{none: true}, want{refused: "use --strategy unlink"}
+	nothing, refused := want{none: true}, want{refused: "but unlink can: the list stack_user goes on at 0x"}
 	for _, s := range []struct {
 		source, name                    string
 		retire, unlink, remap, expose   want

@@ -50,9 +50,9 @@ type Refusal struct {
 }
 
 func (r *Refusal) Error() string {
-	text := fmt.Sprintf("the strategy %s cannot repair this core: %s", r.Strategy, r.Why)
+	but := ""
 	if r.Instead != "" {
-		text += fmt.Sprintf("; use --strategy %s", r.Instead)
+		but = fmt.Sprintf(", but %s can", r.Instead)
 	}
-	return text
+	return fmt.Sprintf("%s cannot repair this core%s: %s", r.Strategy, but, r.Why)
 }

@@ -3,11 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/fixup"
 )
 
@@ -23,32 +24,43 @@ It checks every old byte first and refuses another core.
 Exit status: 0 when the core is repaired, 2 when nothing was written.`,
 		Example: `  corethreads fix --patch-only plan.json core.123
   corethreads apply plan.json core.123 -o core.123.fixed`,
-		Args: cobra.ExactArgs(2),
+		Args: wants("PLAN", "CORE"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := exactlyOne(cmd, "output", "in-place"); err != nil {
+				return err
+			}
+			return undoGoesWithInPlace(cmd)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			plan, err := openPlan(cmd, args[0])
 			if err != nil {
 				return err
 			}
-			if undo != "" && !inPlace {
-				return errors.New("--undo names the undo file of --in-place, which was not given")
-			}
 			path := args[1]
+			c, err := g.open(cmd, path)
+			if err != nil {
+				return withPath(path, err)
+			}
+			defer c.Close()
 			bar := newProgress(cmd.ErrOrStderr(), g.progress)
 			defer bar.done()
 			opts := fixup.WriteOptions{Force: force, Progress: func(done, total int64) {
-				bar.show("copying "+path, done, total, done)
+				bar.show("copying "+filepath.Base(path), done, total, done)
 			}}
 			var result fixup.Result
 			if inPlace {
+				if err := editable(path, c); err != nil {
+					return err
+				}
 				if undo == "" {
-					undo = path + ".undo.json"
+					undo = path + undoSuffix
 				}
 				result, err = fixup.ApplyInPlace(cmd.Context(), path, undo, plan, opts)
 			} else {
-				result, err = applyTo(cmd, g, path, output, plan, opts)
+				result, err = fixup.Apply(cmd.Context(), c.File(), output, plan, opts)
 			}
 			if err != nil {
-				return withPath(path, err)
+				return err
 			}
 			bar.done()
 			return tellApplied(cmd, g, path, output, undo, plan, result)
@@ -64,21 +76,19 @@ Exit status: 0 when the core is repaired, 2 when nothing was written.`,
 	return cmd
 }
 
-// applyTo writes the repaired copy of a core, unpacked where it is compressed.
-func applyTo(cmd *cobra.Command, g *globals, path, output string, plan *fixup.Plan, opts fixup.WriteOptions) (fixup.Result, error) {
-	c, err := elfcore.Open(path, elfcore.WithContext(cmd.Context()), elfcore.WithTempDir(g.tempDir))
-	if err != nil {
-		return fixup.Result{}, err
+// undoSuffix makes the name of an undo file from that of its core.
+const undoSuffix = ".undo.json"
+
+// tellWarnings says what of a written core is not as it was.
+func tellWarnings(cmd *cobra.Command, result fixup.Result) {
+	for _, warning := range result.Warnings {
+		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: warning: %s\n", warning)
 	}
-	defer c.Close()
-	return fixup.Apply(cmd.Context(), c.File(), output, plan, opts)
 }
 
 // tellApplied reports what apply did, as fix would.
 func tellApplied(cmd *cobra.Command, g *globals, path, output, undo string, plan *fixup.Plan, result fixup.Result) error {
-	for _, warning := range result.Warnings {
-		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: warning: %s\n", warning)
-	}
+	tellWarnings(cmd, result)
 	w := cmd.OutOrStdout()
 	if g.json {
 		d := fixDocument{
@@ -92,11 +102,17 @@ func tellApplied(cmd *cobra.Command, g *globals, path, output, undo string, plan
 		return writeJSON(w, d)
 	}
 	s := newStyle(w, g.color)
-	if output == "" {
-		_, err := fmt.Fprintf(w, "%s: %s in place\n\n  undo:    corethreads undo %s %s\n", path, s.good.Sprint("repaired"), shellQuote(undo), shellQuote(path))
+	repaired := fmt.Sprintf("%s: %s", printable(coreName(path)), s.good.Sprint("repaired"))
+	change := fmt.Sprintf("%s (%s)", changeText(plan), plan.Strategy)
+	if output != "" {
+		_, err := fmt.Fprintf(w, "%s to %s: %s, %s\n", repaired, printable(output), change, methodText(result))
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%s: %s to %s, by %s\n", path, s.good.Sprint("repaired"), output, methodText(result))
+	text := fmt.Sprintf("%s in place: %s\n", repaired, change)
+	if !g.quiet {
+		text += fmt.Sprintf("\n  undo:  corethreads undo %s %s\n", shellQuote(undo), shellQuote(path))
+	}
+	_, err := io.WriteString(w, text)
 	return err
 }
 
@@ -105,12 +121,12 @@ func newUndo(g *globals) *cobra.Command {
 		Use:   "undo PLAN CORE",
 		Short: "Take a repair in place back, byte for byte",
 		Long: `undo takes back what "fix --in-place" or "apply --in-place" has changed, by the
-undo file that they left. It refuses a core that is not the one, or that somebody
-has changed since.
+undo file that they left, and removes CORE.undo.json. It refuses a core that is
+not the one, or that somebody has changed since.
 
 Exit status: 0 when the core is as it was, 2 when it was left alone.`,
 		Example: `  corethreads undo core.123.undo.json core.123`,
-		Args:    cobra.ExactArgs(2),
+		Args:    wants("PLAN", "CORE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			plan, err := openPlan(cmd, args[0])
 			if err != nil {
@@ -120,10 +136,14 @@ Exit status: 0 when the core is as it was, 2 when it was left alone.`,
 			result, err := fixup.Undo(cmd.Context(), plan, path, fixup.WriteOptions{})
 			already := errors.Is(err, fixup.ErrAlreadyUndone)
 			if err != nil && !already {
-				return withPath(path, err)
+				return err
 			}
-			if err := os.Remove(args[0]); err != nil && args[0] != "-" {
-				fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: warning: the undo file is of no more use, but could not be removed: %v\n", err)
+			tellWarnings(cmd, result)
+			// A plan of another name is somebody's own.
+			if args[0] == path+undoSuffix {
+				if err := os.Remove(args[0]); err != nil {
+					fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: warning: the undo file is of no more use, but could not be removed: %s\n", plain(err))
+				}
 			}
 			w := cmd.OutOrStdout()
 			if g.json {
@@ -136,7 +156,7 @@ Exit status: 0 when the core is as it was, 2 when it was left alone.`,
 			if already {
 				what = "was as it had been already; nothing was changed"
 			}
-			_, err = fmt.Fprintf(w, "%s: %s\n", path, what)
+			_, err = fmt.Fprintf(w, "%s: %s\n", printable(path), what)
 			return err
 		},
 	}

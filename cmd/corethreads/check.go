@@ -25,7 +25,7 @@ that could not be read.`,
   corethreads check --json core.123 | jq .verdict
   corethreads check /var/lib/systemd/coredump/*.zst
   ssh host cat core | corethreads check -`,
-		Args: cobra.MinimumNArgs(1),
+		Args: wants("CORE..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			first := true
 			return eachCore(cmd, args, func(w io.Writer, path string) (int, error) {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/corethreads/corethreads/diagnose"
@@ -20,36 +22,61 @@ func writeCheck(w io.Writer, s *style, g *globals, path string, r *loaded) error
 		diagnose.Warnings:   s.warn.Sprint,
 		diagnose.Healthy:    s.good.Sprint,
 	}[r.Verdict]
-	headline, rest := headline(r.Report)
-	fmt.Fprintf(&b, "%s: %s: %s\n", path, colour(r.Verdict), headline)
+	headline := headline(r.Report)
+	fmt.Fprintf(&b, "%s: %s: %s\n", printable(coreName(path)), colour(r.Verdict), printable(headline))
 	if g.quiet {
 		_, err := io.WriteString(w, b.String())
 		return err
 	}
-	for i, f := range rest {
-		if f.ID == diagnose.LibthreadDB && r.Verdict == diagnose.Healthy && !g.verbose {
-			continue
-		}
-		b.WriteString("\n")
-		if i > 0 || !strings.HasPrefix(headline, f.Summary) {
-			fmt.Fprintf(&b, "%s", s.wrap(fmt.Sprintf("%s: %s", f.Severity, f.Summary), "  "))
-		}
-		if f.Detail != "" && (f.Severity != diagnose.Note || g.verbose) {
-			b.WriteString(s.wrap(f.Detail, "  "))
-		}
-	}
+	writeFindings(&b, s, g, r.Report, headline)
 	if g.verbose {
 		writeProvenance(&b, s, r.Report)
 	}
 	b.WriteString("\n" + s.wrap(describe(r.Report), "  "))
-	writeRemedies(&b, path, r.Report)
+	writeRemedies(&b, s, path, r)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// headline is what the first line says, and the findings that follow it. The
-// one that it already tells comes first, for its detail.
-func headline(r *diagnose.Report) (string, []diagnose.Finding) {
+// mostAlike is how many findings of a kind are told without -v.
+const mostAlike = 3
+
+// writeFindings tells why. The headline need not be repeated.
+func writeFindings(b *strings.Builder, s *style, g *globals, r *diagnose.Report, headline string) {
+	type kind struct {
+		diagnose.ID
+		diagnose.Severity
+		cause string
+	}
+	kindOf := func(f *diagnose.Finding) kind { return kind{f.ID, f.Severity, f.Cause} }
+	left := make(map[kind]int)
+	for i := range r.Findings {
+		left[kindOf(&r.Findings[i])]++
+	}
+	told := make(map[kind]int)
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		k := kindOf(f)
+		told[k]++
+		left[k]--
+		if f.ID == diagnose.LibthreadDB && r.Verdict == diagnose.Healthy && !g.verbose || told[k] > mostAlike && !g.verbose {
+			continue
+		}
+		b.WriteString("\n")
+		if i > 0 || !strings.HasPrefix(headline, f.Summary) {
+			b.WriteString(s.wrap(fmt.Sprintf("%s: %s", f.Severity, f.Summary), "  "))
+		}
+		if f.Detail != "" && (f.Severity != diagnose.Note || g.verbose) {
+			b.WriteString(s.wrap(f.Detail, "  "))
+		}
+		if told[k] == mostAlike && left[k] > 0 && !g.verbose {
+			b.WriteString("\n" + s.wrap(fmt.Sprintf("%s: and %d more like these (%s), which -v lists", f.Severity, left[k], f.ID), "  "))
+		}
+	}
+}
+
+// headline is what the first line says behind the verdict.
+func headline(r *diagnose.Report) string {
 	errors := 0
 	for _, f := range r.Findings {
 		if f.Severity == diagnose.Error {
@@ -57,14 +84,16 @@ func headline(r *diagnose.Report) (string, []diagnose.Finding) {
 		}
 	}
 	switch {
+	case r.Verdict == diagnose.Limited && r.Process.Limits[0].Kind == nptl.ListLeaves:
+		return r.Process.Limits[0].Text + ": libthread_db will refuse the whole process"
 	case r.Verdict == diagnose.Limited:
-		return r.Process.Limits[0].Text, r.Findings
+		return r.Process.Limits[0].Text
 	case r.Verdict == diagnose.Healthy:
-		return "nothing in it misleads a debugger", r.Findings
+		return "nothing in it misleads a debugger"
 	case errors > 1:
-		return fmt.Sprintf("%s (and %d more)", r.Findings[0].Summary, errors-1), r.Findings
+		return fmt.Sprintf("%s (and %d more)", r.Findings[0].Summary, errors-1)
 	}
-	return r.Findings[0].Summary, r.Findings
+	return r.Findings[0].Summary
 }
 
 // describe is the line about the core as a whole.
@@ -98,7 +127,7 @@ func describe(r *diagnose.Report) string {
 		parts = append(parts, "written by "+string(c.Producer))
 	}
 	if c.Process != nil && c.Process.Command() != "" {
-		parts = append(parts, "command "+c.Process.Command())
+		parts = append(parts, "command "+printable(c.Process.Command()))
 	}
 	return strings.Join(parts, " · ")
 }
@@ -160,25 +189,68 @@ func writeProvenance(b *strings.Builder, s *style, r *diagnose.Report) {
 }
 
 // writeRemedies gives the commands to paste.
-func writeRemedies(b *strings.Builder, path string, r *diagnose.Report) {
-	fixable := false
-	for _, f := range r.Findings {
-		fixable = fixable || f.Fixable && f.Severity == diagnose.Error
-	}
-	if !fixable {
+func writeRemedies(b *strings.Builder, s *style, path string, r *loaded) {
+	o, plan, err := r.remedy()
+	switch {
+	case err != nil:
+		b.WriteString("\n" + s.wrap(fmt.Sprintf("no repair: %v", err), "  "))
+		return
+	case plan == nil:
 		return
 	}
-	plan, err := fixup.Make(r, fixup.Options{})
-	if err != nil {
-		fmt.Fprintf(b, "\n  repair:  %v\n", err)
-		return
-	}
-	n := 0
-	for _, p := range plan.Patches {
-		n += len(p.New)
-	}
-	fmt.Fprintf(b, "\n  repair:  corethreads fix %s -o %s   (changes %d bytes)\n", shellQuote(path), shellQuote(fixedName(path)), n)
-	if r.Core.Arch.TLS.GDBLookup {
+	fmt.Fprintf(b, "\n  repair (%s):  corethreads fix %s -o %s%s\n", bytesChanged(plan), shellQuote(path), shellQuote(fixedName(path)), repairFlags(o))
+	if r.Core.Arch.TLS.GDBLookup && len(r.Find(diagnose.ShadowedThread))+len(r.Find(diagnose.HandleIDMismatch)) > 0 {
 		fmt.Fprintf(b, "  or, in gdb 17 and later:  maint set force-internal-tls-address-lookup on\n")
 	}
+}
+
+// remedy finds the repair to propose: the default, else another strategy where
+// that is refused, or all handles where only these can be repaired. There is no
+// plan where there is nothing to repair.
+func (l *loaded) remedy() (o fixup.Options, plan *fixup.Plan, err error) {
+	if l.Verdict == diagnose.Healthy {
+		return o, nil, nil
+	}
+	try := func() bool {
+		plan, err = fixup.Make(l.Report, o)
+		return err == nil && len(plan.Patches) > 0
+	}
+	if try() {
+		return o, plan, nil
+	}
+	refusal := new(fixup.Refusal)
+	switch {
+	case errors.As(err, &refusal) && refusal.Instead != "":
+		o.Strategy = refusal.Instead
+	case err == nil && slices.ContainsFunc(l.Findings, func(f diagnose.Finding) bool {
+		return f.Fixable && f.Severity == diagnose.Warning
+	}):
+		o.All = true
+	default:
+		return o, nil, err
+	}
+	if try() {
+		return o, plan, nil
+	}
+	return o, nil, err
+}
+
+func bytesChanged(p *fixup.Plan) string {
+	n := 0
+	for _, x := range p.Patches {
+		n += len(x.New)
+	}
+	return plural(n, "byte")
+}
+
+// repairFlags are the flags of fix that ask for a repair.
+func repairFlags(o fixup.Options) string {
+	var out string
+	if o.Strategy != "" && o.Strategy != fixup.Retire {
+		out += " --strategy " + string(o.Strategy)
+	}
+	if o.All {
+		out += " --all"
+	}
+	return out
 }

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corethreads/corethreads/diagnose"
+	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/fixup"
-	"github.com/corethreads/corethreads/tls"
 )
 
 // fixFlags are the flags of fix.
@@ -51,11 +52,18 @@ else holes stay holes. It appears under its name only when it is complete.
 Exit status: 0 when every error is gone or there was none, 1 when one remains, 2
 when nothing was written.`,
 		Example: `  corethreads fix core.123 -o core.123.fixed
-  corethreads fix --in-place core.123     # undo: corethreads undo core.123.undo.json core.123
-  corethreads fix --dry-run core.123
-  corethreads fix --patch-only plan.json core.123     # then, where the core is:
+  corethreads fix core.123 --dry-run
+  corethreads fix core.123 --in-place
+  corethreads undo core.123.undo.json core.123
+  corethreads fix core.123 --patch-only plan.json
   corethreads apply plan.json core.123 -o core.123.fixed`,
-		Args: cobra.ExactArgs(1),
+		Args: wants("CORE"),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := exactlyOne(cmd, "output", "in-place", "dry-run", "patch-only"); err != nil {
+				return err
+			}
+			return undoGoesWithInPlace(cmd)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runFix(cmd, g, f, args[0])
 		},
@@ -87,29 +95,30 @@ func runFix(cmd *cobra.Command, g *globals, f fixFlags, path string) error {
 	if err != nil {
 		return err
 	}
-	if f.undo != "" && !f.inPlace {
-		return errors.New("--undo names the undo file of --in-place, which was not given")
-	}
 	r, err := g.load(cmd, path)
 	if err != nil {
 		return err
 	}
 	defer r.close()
-	if f.inPlace && (r.Core.Compression != "" || path == "-") {
-		return fmt.Errorf("%s cannot be edited in place, since it is not a plain file: write the repaired core to another file with -o", path)
+	if f.inPlace {
+		if err := editable(path, r.Core); err != nil {
+			return err
+		}
 	}
-	plan, err := fixup.Make(r.Report, fixup.Options{Strategy: strategy, All: f.all, StaticTLS: r.staticTLS})
+	fix := &fixRun{cmd: cmd, globals: g, flags: f, path: path, report: r, after: r.Report}
+	options := fixup.Options{Strategy: strategy, All: f.all, StaticTLS: r.staticTLS}
+	plan, err := fixup.Make(r.Report, options)
 	if err != nil {
-		return withPath(path, err)
+		return fix.refused(options, err)
 	}
-	fix := &fixRun{cmd: cmd, globals: g, flags: f, path: path, report: r.Report, after: r.Report, plan: plan}
+	fix.plan = plan
 	if len(plan.Patches) > 0 {
 		// The plan is tried before anything is written.
 		if fix.after, err = fixup.Preview(r.Core, r.symbols, plan); err != nil {
 			return withPath(path, err)
 		}
 		if err := fix.write(); err != nil {
-			return withPath(path, err)
+			return err
 		}
 	}
 	if err := fix.tell(cmd.OutOrStdout()); err != nil {
@@ -128,10 +137,53 @@ type fixRun struct {
 	flags fixFlags
 	path  string
 
-	report, after *diagnose.Report
-	plan          *fixup.Plan
-	result        fixup.Result
-	undo          string
+	report *loaded
+	after  *diagnose.Report // of the repaired core
+	plan   *fixup.Plan
+	result fixup.Result
+	undo   string
+}
+
+// refused names the strategy that can work in an error that says which cannot,
+// by the command line to give instead.
+func (f *fixRun) refused(o fixup.Options, err error) error {
+	err = withPath(f.path, err)
+	refusal := new(fixup.Refusal)
+	if !errors.As(err, &refusal) || refusal.Instead == "" {
+		return err
+	}
+	o.Strategy = refusal.Instead
+	return fmt.Errorf("%w\ntry: %s", err, f.commandLine(o))
+}
+
+// commandLine is this run with other options.
+func (f *fixRun) commandLine(o fixup.Options) string {
+	line := "corethreads fix " + shellQuote(f.path)
+	switch {
+	case f.flags.inPlace:
+		line += " --in-place"
+		if f.flags.undo != "" {
+			line += " --undo " + shellQuote(f.flags.undo)
+		}
+	case f.flags.dryRun:
+		line += " --dry-run"
+	case f.flags.patchOnly != "":
+		line += " --patch-only " + shellQuote(f.flags.patchOnly)
+	default:
+		line += " -o " + shellQuote(f.flags.output)
+	}
+	return line + repairFlags(o)
+}
+
+// editable says why a core cannot be edited in place.
+func editable(path string, c *elfcore.Core) error {
+	switch {
+	case path == "-":
+		return errors.New("standard input cannot be edited in place; write the repaired core to a file with -o")
+	case c.Compression != "":
+		return fmt.Errorf("%s: is compressed (%s) and cannot be edited in place; write the repaired core to another file with -o", path, c.Compression)
+	}
+	return nil
 }
 
 // write carries the plan out, in the way that the flags ask for.
@@ -140,14 +192,14 @@ func (f *fixRun) write() error {
 	bar := newProgress(f.cmd.ErrOrStderr(), f.progress)
 	defer bar.done()
 	opts := fixup.WriteOptions{Force: f.flags.force, Progress: func(done, total int64) {
-		bar.show("copying "+f.path, done, total, done)
+		bar.show("copying "+filepath.Base(f.path), done, total, done)
 	}}
 	var err error
 	switch {
 	case f.flags.inPlace:
 		f.undo = f.flags.undo
 		if f.undo == "" {
-			f.undo = f.path + ".undo.json"
+			f.undo = f.path + undoSuffix
 		}
 		f.result, err = fixup.ApplyInPlace(f.cmd.Context(), f.path, f.undo, f.plan, opts)
 	case f.flags.output != "":
@@ -156,22 +208,6 @@ func (f *fixRun) write() error {
 		err = f.plan.WriteFile(f.flags.patchOnly)
 	}
 	return err
-}
-
-// staticTLS tells package fixup which modules have thread-locals beside each
-// thread's descriptor.
-func (l *loaded) staticTLS() ([]fixup.TLSModule, error) {
-	resolver := tls.New(l.Core, l.Process, l.modules)
-	if w := resolver.Warnings(); len(w) > 0 {
-		return nil, errors.New(w[0])
-	}
-	var out []fixup.TLSModule
-	for _, m := range resolver.Modules() {
-		if m.Static {
-			out = append(out, fixup.TLSModule{Name: m.String(), ID: m.ID, Generation: m.Generation})
-		}
-	}
-	return out, nil
 }
 
 // errorsOf are the findings that mislead.
@@ -187,9 +223,7 @@ func errorsOf(r *diagnose.Report) []diagnose.Finding {
 
 // tell reports the repair, as a document or to a person.
 func (f *fixRun) tell(w io.Writer) error {
-	for _, warning := range f.result.Warnings {
-		fmt.Fprintf(f.cmd.ErrOrStderr(), "corethreads: warning: %s\n", warning)
-	}
+	tellWarnings(f.cmd, f.result)
 	if f.json {
 		return f.document(w)
 	}

@@ -18,7 +18,7 @@ func (f *fixRun) text(w io.Writer) error {
 	b.WriteString(f.firstLine(s))
 	if !f.quiet {
 		if f.flags.dryRun || f.verbose {
-			writePatches(&b, s, f.plan)
+			f.writePatches(&b, s)
 		}
 		f.writeRest(&b, s)
 	}
@@ -28,52 +28,65 @@ func (f *fixRun) text(w io.Writer) error {
 
 // firstLine says in a line what became of the core.
 func (f *fixRun) firstLine(s *style) string {
+	path := printable(coreName(f.path))
 	if len(f.plan.Patches) == 0 {
-		return f.nothing(s)
+		return fmt.Sprintf("%s: %s\n", path, f.nothing(s))
 	}
-	n := 0
-	for _, p := range f.plan.Patches {
-		n += len(p.New)
-	}
-	change := fmt.Sprintf("%s, %d bytes", plural(len(f.plan.Patches), "patch"), n)
-	if len(f.plan.Patches) != 1 {
-		change = fmt.Sprintf("%d patches, %d bytes", len(f.plan.Patches), n)
-	}
+	change := fmt.Sprintf("%s (%s)", changeText(f.plan), f.plan.Strategy)
 	switch {
 	case f.flags.dryRun:
-		return fmt.Sprintf("%s: would be repaired by %s (%s)\n", f.path, change, f.plan.Strategy)
+		return fmt.Sprintf("%s: would be repaired by %s\n", path, change)
 	case f.flags.patchOnly != "":
-		return fmt.Sprintf("%s: plan written to %s: %s (%s)\n", f.path, f.flags.patchOnly, change, f.plan.Strategy)
+		return fmt.Sprintf("%s: plan written to %s: %s\n", path, printable(f.flags.patchOnly), change)
 	case f.flags.inPlace:
-		return fmt.Sprintf("%s: %s in place: %s (%s)\n", f.path, s.good.Sprint("repaired"), change, f.plan.Strategy)
+		return fmt.Sprintf("%s: %s in place: %s\n", path, s.good.Sprint("repaired"), change)
 	}
-	return fmt.Sprintf("%s: %s to %s: %s (%s), by %s\n", f.path, s.good.Sprint("repaired"), f.flags.output, change, f.plan.Strategy, methodText(f.result))
+	return fmt.Sprintf("%s: %s to %s: %s, %s\n", path, s.good.Sprint("repaired"), printable(f.flags.output), change, methodText(f.result))
 }
 
+// changeText says how much a plan changes.
+func changeText(p *fixup.Plan) string {
+	n := len(p.Patches)
+	if n == 1 {
+		return "1 patch, " + bytesChanged(p)
+	}
+	return fmt.Sprintf("%d patches, %s", n, bytesChanged(p))
+}
+
+// nothing says why nothing was written.
 func (f *fixRun) nothing(s *style) string {
-	errs := errorsOf(f.report)
+	errs := errorsOf(f.report.Report)
 	switch {
 	case len(errs) > 0:
-		return fmt.Sprintf("%s: %s: nothing can be repaired: %s\n", f.path, s.bad.Sprint("misleading"), errs[0].Summary)
+		return fmt.Sprintf("%s: nothing of it can be repaired: %s", s.bad.Sprint("misleading"), printable(errs[0].Summary))
 	case f.report.Verdict == diagnose.Limited:
-		return fmt.Sprintf("%s: %s: nothing to repair was found, but not all could be seen: %s; nothing was written\n", f.path, s.warn.Sprint("limited"), f.report.Process.Limits[0].Text)
+		return fmt.Sprintf("%s: nothing to repair was found, and nothing written, but not all could be seen: %s", s.warn.Sprint("limited"), printable(f.report.Process.Limits[0].Text))
+	case f.flags.all:
+		return fmt.Sprintf("%s: no handle in it is without its thread; nothing was written", s.good.Sprint("nothing to repair"))
 	}
-	return fmt.Sprintf("%s: %s: nothing in it misleads a debugger; nothing was written\n", f.path, s.good.Sprint("nothing to repair"))
+	return fmt.Sprintf("%s: nothing in it misleads a debugger; nothing was written", s.good.Sprint("nothing to repair"))
 }
 
 func methodText(r fixup.Result) string {
 	switch r.Method {
 	case fixup.MethodReflink:
-		return "reflink, nothing was copied"
+		return "sharing all other blocks (reflink)"
 	case fixup.MethodSparseCopy:
-		return fmt.Sprintf("sparse copy of %s", diagnose.Bytes(uint64(r.BytesCopied)))
+		return fmt.Sprintf("%s copied, holes left out", diagnose.Bytes(uint64(r.BytesCopied)))
 	}
-	return fmt.Sprintf("copy of %s", diagnose.Bytes(uint64(r.BytesCopied)))
+	return fmt.Sprintf("%s copied", diagnose.Bytes(uint64(r.BytesCopied)))
 }
 
+// mostPatches is how many patches are listed without -v.
+const mostPatches = 8
+
 // writePatches lists a plan.
-func writePatches(b *strings.Builder, s *style, p *fixup.Plan) {
-	for _, x := range p.Patches {
+func (f *fixRun) writePatches(b *strings.Builder, s *style) {
+	for i, x := range f.plan.Patches {
+		if left := len(f.plan.Patches) - i; i == mostPatches && left > 1 && !f.verbose {
+			fmt.Fprintf(b, "\n  and %d more, which -v lists\n", left)
+			return
+		}
 		where := fmt.Sprintf("offset %#x", x.Offset)
 		if x.Address != 0 {
 			where = fmt.Sprintf("%s (%s)", x.Address, where)
@@ -86,7 +99,11 @@ func writePatches(b *strings.Builder, s *style, p *fixup.Plan) {
 // writeRest says what is left, and what to do next.
 func (f *fixRun) writeRest(b *strings.Builder, s *style) {
 	left := errorsOf(f.after)
-	for _, x := range left {
+	for i, x := range left {
+		if i == mostAlike && !f.verbose {
+			b.WriteString("\n" + s.wrap(fmt.Sprintf("and %d errors more, which -v lists", len(left)-i), "  "))
+			break
+		}
 		b.WriteString("\n" + s.wrap(fmt.Sprintf("%s: %s", s.bad.Sprint("error remains"), x.Summary), "  ") + s.wrap(x.Detail, "  "))
 	}
 	if len(f.plan.Patches) == 0 {
@@ -94,26 +111,21 @@ func (f *fixRun) writeRest(b *strings.Builder, s *style) {
 	}
 	switch {
 	case f.flags.inPlace:
-		fmt.Fprintf(b, "\n  undo:    corethreads undo %s %s\n", shellQuote(f.undo), shellQuote(f.path))
+		fmt.Fprintf(b, "\n  undo:  corethreads undo %s %s\n", shellQuote(f.undo), shellQuote(f.path))
 	case f.flags.patchOnly != "":
-		fmt.Fprintf(b, "\n  apply:   corethreads apply %s %s -o %s\n", shellQuote(f.flags.patchOnly), shellQuote(f.path), shellQuote(fixedName(f.path)))
+		fmt.Fprintf(b, "\n  apply, where the core is:  corethreads apply %s %s -o %s\n", shellQuote(f.flags.patchOnly), shellQuote(f.path), shellQuote(fixedName(f.path)))
 	case f.flags.dryRun:
-		fmt.Fprintf(b, "\n  repair:  corethreads fix %s -o %s%s\n", shellQuote(f.path), shellQuote(fixedName(f.path)), f.repeatFlags())
-	default:
-		if len(left) == 0 {
-			fmt.Fprintf(b, "\n  debug:   gdb PROGRAM %s\n", shellQuote(f.flags.output))
-		}
+		fmt.Fprintf(b, "\n  repair:  corethreads fix %s -o %s%s\n", shellQuote(f.path), shellQuote(fixedName(f.path)),
+			repairFlags(fixup.Options{Strategy: fixup.Strategy(f.plan.Strategy), All: f.flags.all}))
+	case len(left) == 0:
+		fmt.Fprintf(b, "\n  debug:  gdb %s %s\n", shellQuote(f.report.program()), shellQuote(f.flags.output))
 	}
 }
 
-// repeatFlags are the flags that a repair must have again.
-func (f *fixRun) repeatFlags() string {
-	var out string
-	if f.plan.Strategy != string(fixup.Retire) {
-		out += " --strategy " + f.plan.Strategy
+// program is the program's file, where it is on this machine.
+func (l *loaded) program() string {
+	if m := l.modules.Executable(); m != nil && m.File != nil {
+		return m.File.Path
 	}
-	if f.flags.all {
-		out += " --all"
-	}
-	return out
+	return "PROGRAM"
 }

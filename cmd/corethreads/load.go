@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -10,8 +11,10 @@ import (
 
 	"github.com/corethreads/corethreads/diagnose"
 	"github.com/corethreads/corethreads/elfcore"
+	"github.com/corethreads/corethreads/fixup"
 	"github.com/corethreads/corethreads/module"
 	"github.com/corethreads/corethreads/nptl"
+	"github.com/corethreads/corethreads/tls"
 )
 
 // loaded is one core with all that is known of it.
@@ -37,9 +40,26 @@ func (g *globals) load(cmd *cobra.Command, path string) (*loaded, error) {
 		c.Close()
 		return nil, withPath(path, err)
 	}
+	tellRejected(cmd.ErrOrStderr(), set)
 	l := &loaded{modules: set, symbols: symbols(set)}
 	l.Report = diagnose.Core(c, nptl.Read(c, l.symbols))
 	return l, nil
+}
+
+// staticTLS tells package fixup which modules have thread-locals beside each
+// thread's descriptor.
+func (l *loaded) staticTLS() ([]fixup.TLSModule, error) {
+	resolver := tls.New(l.Core, l.Process, l.modules)
+	if w := resolver.Warnings(); len(w) > 0 {
+		return nil, errors.New(w[0])
+	}
+	var out []fixup.TLSModule
+	for _, m := range resolver.Modules() {
+		if m.Static {
+			out = append(out, fixup.TLSModule{Name: m.String(), ID: m.ID, Generation: m.Generation})
+		}
+	}
+	return out, nil
 }
 
 // open opens a core, and says where it was unpacked to.
@@ -50,7 +70,7 @@ func (g *globals) open(cmd *cobra.Command, path string) (*elfcore.Core, error) {
 		elfcore.WithContext(cmd.Context()),
 		elfcore.WithTempDir(g.tempDir),
 		elfcore.WithProgress(func(read, total, unpacked int64) {
-			bar.show("unpacking "+path, read, total, unpacked)
+			bar.show("unpacking "+filepath.Base(path), read, total, unpacked)
 		}),
 	}
 	if g.keep {
@@ -83,7 +103,7 @@ func eachCore(cmd *cobra.Command, paths []string, one func(w io.Writer, path str
 			if cmd.Context().Err() != nil || len(paths) == 1 {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: %v\n", withPath(path, err))
+			fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: %s\n", plain(withPath(path, err)))
 			code = exitFailed
 		}
 		worst = max(worst, code)
@@ -94,18 +114,10 @@ func eachCore(cmd *cobra.Command, paths []string, one func(w io.Writer, path str
 	return nil
 }
 
-// withPath names the core in an error that does not.
-func withPath(path string, err error) error {
-	if strings.Contains(err.Error(), path) {
-		return err
-	}
-	return fmt.Errorf("%s: %w", path, err)
-}
-
 // shellQuote makes a word of a command line that can be pasted into a shell.
 func shellQuote(s string) string {
 	plain := s != "" && !strings.HasPrefix(s, "-") && strings.IndexFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-", r)
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+:,./-", r)
 	}) < 0
 	if plain {
 		return s

@@ -27,6 +27,8 @@ func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// A second signal does not wait for anything to be tidied up.
+	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -49,7 +51,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.Is(err, syscall.EPIPE):
 		// The reader of a pipe has seen enough.
 		return exitDone
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "corethreads: interrupted")
+		return exitFailed
 	}
-	fmt.Fprintf(stderr, "corethreads: %v\n", err)
+	fmt.Fprintf(stderr, "corethreads: %s\n", plain(err))
 	return exitFailed
 }

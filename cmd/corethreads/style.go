@@ -12,6 +12,7 @@ import (
 // style colours words for people and wraps their text.
 type style struct {
 	bad, warn, good, strong, faint *color.Color
+	colours                        bool
 	width                          int
 }
 
@@ -30,11 +31,12 @@ func newStyle(w io.Writer, when string) *style {
 	}
 	on := when == "always"
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		on = on || when == "auto" && os.Getenv("NO_COLOR") == ""
+		on = on || when == "auto" && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width >= 40 {
 			s.width = min(width, 120)
 		}
 	}
+	s.colours = on
 	for _, c := range []*color.Color{s.bad, s.warn, s.good, s.strong, s.faint} {
 		if on {
 			c.EnableColor()
@@ -50,13 +52,14 @@ func newStyle(w io.Writer, when string) *style {
 func (s *style) wrap(text, indent string) string {
 	var b strings.Builder
 	for _, paragraph := range strings.Split(text, "\n") {
+		paragraph = s.printable(paragraph)
 		if strings.HasPrefix(paragraph, " ") {
 			b.WriteString(indent + paragraph + "\n")
 			continue
 		}
 		line := ""
 		for _, word := range strings.Fields(paragraph) {
-			if line != "" && len(indent)+len([]rune(line))+1+len([]rune(word)) > s.width {
+			if line != "" && columns(indent+line)+1+columns(word) > s.width {
 				b.WriteString(indent + line + "\n")
 				line = ""
 			}

@@ -26,7 +26,7 @@ With -v it says where each fact comes from.
 Exit status: 0, or 2 for a core that could not be read.`,
 		Example: `  corethreads threads core.123
   corethreads threads --json core.123 | jq '.handles[] | select(.state == "zombie")'`,
-		Args: cobra.MinimumNArgs(1),
+		Args: wants("CORE..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return eachCore(cmd, args, func(w io.Writer, path string) (int, error) {
 				r, err := g.load(cmd, path)

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// wants checks the arguments of a command: one for each name, and more of the
+// last where it ends in "...".
+func wants(names ...string) cobra.PositionalArgs {
+	last := len(names) - 1
+	kind, more := strings.CutSuffix(names[last], "...")
+	names[last] = kind
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return usageError(cmd, "%s wants %s", cmd.Name(), strings.Join(names, " and "))
+		case len(args) > len(names) && !more:
+			return usageError(cmd, "%s wants no more than %s, and was given %q too", cmd.Name(), strings.Join(names, " and "), args[len(names):])
+		}
+		return nil
+	}
+}
+
+// exactlyOne checks that one of several flags was given, each of which says
+// where the result goes.
+func exactlyOne(cmd *cobra.Command, flags ...string) error {
+	var all, given []string
+	for _, name := range flags {
+		f := cmd.Flags().Lookup(name)
+		text := "--" + name
+		if f.Shorthand != "" {
+			text = "-" + f.Shorthand
+		}
+		if f.Changed {
+			if f.Value.String() == "" {
+				return usageError(cmd, "%s wants the name of a file", text)
+			}
+			given = append(given, text)
+		}
+		if f.Value.Type() == "string" {
+			text += " FILE"
+		}
+		all = append(all, text)
+	}
+	switch len(given) {
+	case 0:
+		return usageError(cmd, "%s wants one of %s", cmd.Name(), orList(all))
+	case 1:
+		return nil
+	}
+	return usageError(cmd, "%s cannot be given together", andList(given))
+}
+
+// undoGoesWithInPlace checks the flag --undo.
+func undoGoesWithInPlace(cmd *cobra.Command) error {
+	undo := cmd.Flags().Lookup("undo")
+	switch {
+	case !undo.Changed:
+		return nil
+	case undo.Value.String() == "":
+		return usageError(cmd, "--undo wants the name of a file")
+	case !cmd.Flags().Lookup("in-place").Changed:
+		return usageError(cmd, "--undo names the undo file of --in-place, which was not given")
+	}
+	return nil
+}
+
+func usageError(cmd *cobra.Command, format string, args ...any) error {
+	return fmt.Errorf("%w\ntry: %s --help", fmt.Errorf(format, args...), cmd.CommandPath())
+}
+
+func orList(words []string) string  { return joined(words, "or") }
+func andList(words []string) string { return joined(words, "and") }
+
+// joined is "a, b or c".
+func joined(words []string, last string) string {
+	n := len(words) - 1
+	if n < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
+}
