@@ -2,10 +2,12 @@ package tls_test
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/corethreads/corethreads/internal/coretest"
 	"github.com/corethreads/corethreads/module"
+	"github.com/corethreads/corethreads/tls"
 )
 
 // TestForms has the thread_local variables of C++ in all their forms, by their
@@ -13,7 +15,7 @@ import (
 func TestForms(t *testing.T) {
 	c := coretest.Crash(t, coretest.Compile(t, "tlsforms.cc", "-std=c++17", "-lstdc++"), coretest.Run{})
 	d := open(t, c.Core, module.Config{})
-	if n := d.checkAll(t, c.Truth); n != 14*4 {
+	if n := d.checkAll(t, c.Truth); n != 17*4 {
 		t.Errorf("%d variables were compared", n)
 	}
 	for _, name := range []string{"app::plain", "app::shared", "app::narrow", "global"} {
@@ -22,6 +24,48 @@ func TestForms(t *testing.T) {
 			if want := string(w.TLS[name].Value); w.Lives() && theirs[w.LWP()] != want {
 				t.Errorf("%s of %s: gdb says %s, the program said %s", name, w.Role, theirs[w.LWP()], want)
 			}
+		}
+	}
+}
+
+// TestMembers follows a pointer to an object, and says why it cannot.
+func TestMembers(t *testing.T) {
+	c := coretest.Crash(t, coretest.Compile(t, "tlsforms.cc", "-std=c++17", "-lstdc++"), coretest.Run{})
+	d := open(t, c.Core, module.Config{})
+	for pointed, direct := range map[string]string{
+		"app::current->id":                      "app::engine.id",
+		"app::current->pair.second":             "app::engine.pair.second",
+		"app::current->self->self->pair.second": "app::engine.pair.second",
+		"app::engine.self->either":              "app::engine.either",
+	} {
+		v := d.variable(t, pointed)
+		for _, w := range c.Truth.Threads {
+			if w.Role != "idle" {
+				d.check(t, w, v, w.TLS[direct])
+				continue
+			}
+			if got := d.resolver.Value(d.thread(t, w), v); got.Status != tls.NotInCore || got.Address != 0 || got.Why != "the pointer is null" {
+				t.Errorf("%s of a thread whose pointer is null: %s at %s (%s)", pointed, got.Status, got.Address, got.Why)
+			}
+		}
+	}
+	for name, size := range map[string]uint64{"app::engine.parts": 24, "app::engine.pair": 4, "app::current->self": 8} {
+		if v := d.variable(t, name); v.Size != size {
+			t.Errorf("%s is said to have %d bytes, not %d", name, v.Size, size)
+		}
+	}
+	for name, want := range map[string]string{
+		"app::engine.none":     "type Engine has no member none",
+		"app::engine->id":      "-> wants a pointer, but app::engine is of type Engine: use .",
+		"app::current->id.x":   "type int has no member x",
+		"app::plain.x":         "type int has no member x",
+		"app::engine.parts.x":  "has no member x",
+		"app::engine.self->no": "type Engine has no member no",
+		"app::current.id":      "app::current is a pointer: use ->",
+		"app::engine.self.id":  "app::engine.self is a pointer: use ->",
+	} {
+		if found, err := d.resolver.Find(d.vars, name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %d found, error %v, and not one with %q", name, len(found), err, want)
 		}
 	}
 }
@@ -54,7 +98,7 @@ func TestNames(t *testing.T) {
 		"app::":               0,
 		"::global":            1,
 		"::app::plain":        1,
-		"app::*":              12,
+		"app::*":              14,
 		"*::calls":            2,
 		"app::Widget::*":      2,
 		"glob??":              1,

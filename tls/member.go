@@ -15,6 +15,13 @@ type access struct {
 	member string
 }
 
+func (x access) String() string {
+	if x.arrow {
+		return "->" + x.member
+	}
+	return "." + x.member
+}
+
 // parseMembers splits var->a.b into the variable and its accesses.
 func parseMembers(name string) (base string, steps []access, ok bool) {
 	i := strings.Index(name, "->")
@@ -79,35 +86,41 @@ func (r *Resolver) member(v Variable, accesses []access) (Variable, error) {
 	if err != nil {
 		return v, fmt.Errorf("members take debug information: %w", err)
 	}
-	t := &types{data: data}
-	off, ok := t.variable(v.Linkage)
+	t := &types{data: data, order: r.core.ByteOrder}
+	off, ok := t.variable(&v)
 	if !ok {
 		return v, fmt.Errorf("the debug information of %s has no variable %s with a type", v.Module, v.Linkage)
 	}
+	name := v.Name
 	for _, x := range accesses {
 		typ, err := t.resolve(off)
 		if err != nil {
 			return v, err
 		}
 		s := step{pointer: x.arrow}
+		points := typ.Tag == dwarf.TagPointerType || typ.Tag == dwarf.TagReferenceType
+		if points && !x.arrow {
+			return v, fmt.Errorf("%s is a pointer: use ->", name)
+		}
 		if x.arrow {
-			if typ.Tag != dwarf.TagPointerType && typ.Tag != dwarf.TagReferenceType {
-				return v, fmt.Errorf("-> wants a pointer, but %s is of type %s: use .", v.Name, t.name(typ))
+			if !points {
+				return v, fmt.Errorf("-> wants a pointer, but %s is of type %s: use .", name, t.name(typ))
 			}
 			target, ok := typ.Val(dwarf.AttrType).(dwarf.Offset)
 			if !ok {
-				return v, fmt.Errorf("%s points at nothing that has members", v.Name)
+				return v, fmt.Errorf("%s points at nothing that has members", name)
 			}
 			if typ, err = t.resolve(target); err != nil {
 				return v, err
 			}
 		}
-		at, next, ok := t.find(typ, x.member, 0)
+		at, next, ok := t.find(typ, x.member)
 		if !ok {
 			return v, fmt.Errorf("type %s has no member %s", t.name(typ), x.member)
 		}
 		s.offset, off = at, next
 		v.path = append(v.path, s)
+		name += x.String()
 	}
 	typ, err := t.resolve(off)
 	if err != nil {

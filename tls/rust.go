@@ -23,8 +23,8 @@ func (r *Resolver) unwrapRust(v Variable) Variable {
 	if err != nil {
 		return v
 	}
-	t := &types{data: data}
-	off, ok := t.variable(v.Linkage)
+	t := &types{data: data, order: r.core.ByteOrder}
+	off, ok := t.variable(&v)
 	if !ok {
 		return v
 	}
@@ -37,7 +37,7 @@ func (r *Resolver) unwrapRust(v Variable) Variable {
 		return v
 	}
 	for _, member := range []string{"value", "val"} {
-		at, of, ok := t.find(typ, member, 0)
+		at, of, ok := t.find(typ, member)
 		if !ok {
 			continue
 		}
@@ -47,7 +47,7 @@ func (r *Resolver) unwrapRust(v Variable) Variable {
 		}
 		v.path = append(v.path, step{offset: at})
 		v.Size, v.Type = t.size(value, r.w), t.name(value)
-		if state, of, ok := t.find(typ, "state", 0); ok && t.isByte(of, r.w) {
+		if state, of, ok := t.find(typ, "state"); ok && t.isByte(of, r.w) {
 			v.rustState = &state
 		}
 		return v

@@ -2,6 +2,7 @@ package tls
 
 import (
 	"debug/dwarf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 )
@@ -9,28 +10,31 @@ import (
 // types reads as much of a module's debug information as members take. It works
 // on entries, since package dwarf leaves base classes out of its types.
 type types struct {
-	data *dwarf.Data
+	data  *dwarf.Data
+	order binary.ByteOrder
 }
 
-// maxTypeDepth bounds typedefs of typedefs and classes in classes: damaged debug
-// information can go round in circles.
-const maxTypeDepth = 32
+// maxTypeDepth bounds typedefs of typedefs, and maxTypes the classes in a class.
+const (
+	maxTypeDepth = 32
+	maxTypes     = 1000
+)
 
-// variable finds the type of a variable by its linkage name.
-func (t *types) variable(linkage string) (dwarf.Offset, bool) {
+// variable finds the type of a variable: by its linkage name, or by the name in
+// source where GCC made name.N of that. Of several it is the one that lies at
+// the variable's place in its block, as far as the debug information tells.
+func (t *types) variable(v *Variable) (dwarf.Offset, bool) {
 	r := t.data.Reader()
 	for {
 		e, err := r.Next()
 		if err != nil || e == nil {
 			return 0, false
 		}
-		if e.Tag == dwarf.TagSubprogram && !e.Children || e.Tag != dwarf.TagVariable {
+		if e.Tag != dwarf.TagVariable {
 			continue
 		}
-		name, _ := e.Val(dwarf.AttrLinkageName).(string)
-		if name == "" {
-			name, _ = e.Val(dwarf.AttrName).(string)
-		}
+		linkage, _ := e.Val(dwarf.AttrLinkageName).(string)
+		name, _ := e.Val(dwarf.AttrName).(string)
 		typ, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
 		if spec, has := e.Val(dwarf.AttrSpecification).(dwarf.Offset); has {
 			if d, err := t.entry(spec); err == nil {
@@ -38,14 +42,34 @@ func (t *types) variable(linkage string) (dwarf.Offset, bool) {
 					typ, ok = inherited, true
 				}
 				if declared, has := d.Val(dwarf.AttrLinkageName).(string); has {
-					name = declared
+					linkage = declared
 				}
 			}
 		}
-		if name == linkage && ok {
+		if linkage == "" {
+			linkage = name
+		}
+		if !ok || linkage != v.Linkage && !numbered(v.Linkage, name) {
+			continue
+		}
+		if at, told := t.place(e); !told || at == v.Offset {
 			return typ, true
 		}
 	}
+}
+
+// place is where a thread-local variable is in its module's block: its location
+// is DW_OP_const4u or const8u, then DW_OP_form_tls_address or
+// DW_OP_GNU_push_tls_address. Some compilers leave it out.
+func (t *types) place(e *dwarf.Entry) (uint64, bool) {
+	const const4u, const8u = 0x0c, 0x0e
+	switch b, _ := e.Val(dwarf.AttrLocation).([]byte); {
+	case len(b) == 6 && b[0] == const4u:
+		return uint64(t.order.Uint32(b[1:])), true
+	case len(b) == 10 && b[0] == const8u:
+		return t.order.Uint64(b[1:]), true
+	}
+	return 0, false
 }
 
 func (t *types) entry(off dwarf.Offset) (*dwarf.Entry, error) {
@@ -104,10 +128,17 @@ func (t *types) definition(declared *dwarf.Entry) (*dwarf.Entry, error) {
 
 // find looks for a member in a structure, in its nameless members and in its
 // base classes.
-func (t *types) find(typ *dwarf.Entry, member string, depth int) (offset uint64, of dwarf.Offset, ok bool) {
-	if !typ.Children || depth > maxTypeDepth {
+func (t *types) find(typ *dwarf.Entry, member string) (offset uint64, of dwarf.Offset, ok bool) {
+	return t.findIn(typ, member, make(map[dwarf.Offset]bool))
+}
+
+// findIn leaves out the structures that it has looked at: damaged debug
+// information can have some that contain themselves.
+func (t *types) findIn(typ *dwarf.Entry, member string, seen map[dwarf.Offset]bool) (offset uint64, of dwarf.Offset, ok bool) {
+	if !typ.Children || seen[typ.Offset] || len(seen) > maxTypes {
 		return 0, 0, false
 	}
+	seen[typ.Offset] = true
 	r := t.data.Reader()
 	r.Seek(typ.Offset)
 	if _, err := r.Next(); err != nil {
@@ -144,22 +175,59 @@ func (t *types) find(typ *dwarf.Entry, member string, depth int) (offset uint64,
 		if err != nil {
 			continue
 		}
-		if at, of, ok := t.find(base, member, depth+1); ok {
+		if at, of, ok := t.findIn(base, member, seen); ok {
 			return n.at + at, of, true
 		}
 	}
 	return 0, 0, false
 }
 
-// size is that of a type in bytes.
+// size is that of a type in bytes, 0 where it cannot be told.
 func (t *types) size(typ *dwarf.Entry, word uint64) uint64 {
 	if n, ok := typ.Val(dwarf.AttrByteSize).(int64); ok && n >= 0 {
 		return uint64(n)
 	}
-	if typ.Tag == dwarf.TagPointerType || typ.Tag == dwarf.TagReferenceType {
+	switch typ.Tag {
+	case dwarf.TagPointerType, dwarf.TagReferenceType:
 		return word
+	case dwarf.TagArrayType:
+		of, ok := typ.Val(dwarf.AttrType).(dwarf.Offset)
+		if !ok {
+			return 0
+		}
+		element, err := t.resolve(of)
+		if err != nil || element.Tag == dwarf.TagArrayType {
+			return 0
+		}
+		return t.size(element, word) * t.count(typ)
 	}
 	return 0
+}
+
+// count is how many elements an array has, over all of its dimensions.
+func (t *types) count(array *dwarf.Entry) uint64 {
+	r := t.data.Reader()
+	r.Seek(array.Offset)
+	if _, err := r.Next(); err != nil || !array.Children {
+		return 0
+	}
+	n := uint64(1)
+	for {
+		e, err := r.Next()
+		if err != nil || e == nil || e.Tag == 0 {
+			return n
+		}
+		if e.Tag != dwarf.TagSubrangeType {
+			continue
+		}
+		if count, ok := e.Val(dwarf.AttrCount).(int64); ok && count >= 0 {
+			n *= uint64(count)
+		} else if upper, ok := e.Val(dwarf.AttrUpperBound).(int64); ok && upper >= 0 {
+			n *= uint64(upper) + 1
+		} else {
+			return 0
+		}
+	}
 }
 
 // name is a type's name as debug information has it.

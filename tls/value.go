@@ -18,7 +18,8 @@ type Value struct {
 	Status  Status
 	// How and Why are those of the block.
 	How, Why string
-	// Bytes are what the core holds there: nil where any byte is missing.
+	// Bytes are what the core holds there: nil where any byte is missing, or
+	// the size is not known. Of a very large variable they are the start.
 	Bytes []byte
 }
 
@@ -45,6 +46,10 @@ func (r *Resolver) Value(t Thread, v *Variable) Value {
 		return out
 	}
 	out.Address = at
+	if v.Size == 0 {
+		out.Why = "its size is not known"
+		return out
+	}
 	b := make([]byte, min(v.Size, maxValue))
 	if _, err := r.core.ReadMemory(b, out.Address); err != nil {
 		out.Status, out.Why = NotInCore, err.Error()
@@ -129,8 +134,8 @@ func (r *Resolver) pointer(a elfcore.Addr) (string, bool) {
 	return out, true
 }
 
-// text takes bytes for a C string: printable, one character at least, and with
-// its NUL or cut by the limit.
+// text takes bytes for a C string: two printable characters at least, and then
+// its NUL, or no end, which … says.
 func text(b []byte) (string, bool) {
 	s := string(b)
 	end := strings.IndexByte(s, 0)

@@ -30,6 +30,8 @@ func (r *tlsRun) show(x tls.Value) string {
 	switch {
 	case x.Status != tls.OK:
 		return string(x.Status)
+	case x.Bytes == nil:
+		return x.Why
 	case r.flags.raw:
 		return hex.EncodeToString(x.Bytes)
 	}

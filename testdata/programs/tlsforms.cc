@@ -63,6 +63,23 @@ namespace {
 thread_local int hidden = 105;
 }
 
+struct Base {
+	int id = 110;
+};
+struct Engine : Base {
+	union {
+		int either;
+		char or_that;
+	};
+	struct {
+		short first, second;
+	} pair{1, 111};
+	Widget::Part *parts[3]{};
+	Engine *self = nullptr;
+};
+thread_local Engine engine{{}, {112}};
+thread_local Engine *current;
+
 int *next()
 {
 	static thread_local int calls = 106;
@@ -105,6 +122,9 @@ const Form forms[] = {
 	{"app::(anonymous namespace)::hidden", [] { return generic(&app::hidden); }, sizeof(int), 105},
 	{"app::next()::calls", [] { return generic(app::next()); }, sizeof(int), 106},
 	{"app::previous(int, char const*)::calls", [] { return generic(app::previous(0, "")); }, sizeof(int), 107},
+	{"app::engine.id", [] { return generic(&app::engine.id); }, sizeof(int), 110},
+	{"app::engine.either", [] { return generic(&app::engine.either); }, sizeof(int), 112},
+	{"app::engine.pair.second", [] { return generic(&app::engine.pair.second); }, sizeof(short), 111},
 	{"global", [] { return generic(&global); }, sizeof(long), 108},
 	{"in_c", [] { return generic(&in_c); }, sizeof(int), 109},
 };
@@ -155,6 +175,8 @@ void publish(Witness &w)
 	w.self = pthread_self();
 	w.tid = gettid();
 	w.pointer = static_cast<char *>(__builtin_thread_pointer());
+	if (w.use != TOUCHES_NONE)
+		app::current = app::engine.self = &app::engine;
 	int number = 1 + static_cast<int>(&w - witnesses);
 	for (int i = 0; i < form_count; i++) {
 		const Form &f = forms[i];
