@@ -45,11 +45,7 @@ func (s *site) node() uint64  { return s.f.node(s.list[s.at]) }
 func (s *site) first() uint64 { return s.f.node(s.list[0]) }
 
 // load finds the segment that holds the node.
-func (s *site) load() int {
-	return slices.IndexFunc(s.core.Loads, func(l coretest.Load) bool {
-		return l.Addr <= s.node() && s.node() < l.Addr+uint64(len(l.Data))
-	})
-}
+func (s *site) load() int { return slices.IndexFunc(s.core.Loads, holds(s.node())) }
 
 // eachSite runs a test for each member of stack_user and stack_used, each time
 // on a core that is whole.

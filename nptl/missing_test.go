@@ -66,6 +66,11 @@ func TestFilteredMemory(t *testing.T) {
 	}
 }
 
+// holds tells which segment has an address.
+func holds(a uint64) func(coretest.Load) bool {
+	return func(l coretest.Load) bool { return l.Addr <= a && a < l.Addr+uint64(len(l.Data)) }
+}
+
 func leaveOut(c *coretest.Core, i int) {
 	if l := &c.Loads[i]; l.Data != nil {
 		l.MemSize, l.Data = uint64(len(l.Data)), nil
@@ -115,7 +120,7 @@ func TestNotesCut(t *testing.T) {
 				t.Fatal("the notes are not cut")
 			}
 			f.judge(t, core)
-			if !slices.ContainsFunc(nptl.Read(core, nil).Limits, func(l nptl.Limit) bool { return l.Kind == nptl.NotesCut }) {
+			if !limited(nptl.Read(core, nil), nptl.NotesCut) {
 				t.Error("it is not said")
 			}
 		})

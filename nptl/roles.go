@@ -331,3 +331,16 @@ func (f *finder) settleRivals(rs []role) {
 		}
 	}
 }
+
+// isThread tells whether a descriptor belongs to a thread of the core: by thread
+// pointer, by id, or because its stack holds a stack pointer.
+func (f *finder) isThread(r *raw, l *Layout) bool {
+	if f.threads[r.node] {
+		return true
+	}
+	if tid, ok := f.raw32(r, l.TID); ok && int32(tid) > 0 && f.ids[int(int32(tid))] {
+		return true
+	}
+	stack, ok := f.stackAt(r, l.StackBlock)
+	return ok && f.stackPointerIn(stack)
+}

@@ -60,11 +60,23 @@ func (v *view) symbolHeads(s Symbols) map[elfcore.Addr]ListKind {
 	return heads
 }
 
+// compare holds what was found against symbols, and adds what only they know.
+func (p *Process) compare(f *finder, found *survey, s Symbols) *survey {
+	heads := f.symbolHeads(s)
+	if f.addHeads(heads, found.roles) {
+		found = f.survey()
+	}
+	p.compareHeads(heads, found.roles)
+	if len(found.proved) > 0 {
+		p.compareLayout(&found.layout, s)
+	}
+	return found
+}
+
 // compareLayout holds the offsets that the core showed against those of the
 // symbols.
-func (p *Process) compareLayout(s Symbols) {
-	l := &p.Layout
-	compared := 0
+func (p *Process) compareLayout(l *Layout, s Symbols) {
+	compared, before := 0, len(p.Disagreements)
 	for _, f := range []struct {
 		name   string
 		offset uint64
@@ -85,7 +97,7 @@ func (p *Process) compareLayout(s Symbols) {
 			p.disagree("struct pthread: %s is at %#x by the core's descriptors, at %#x by the symbols", f.name, f.offset, d.Offset)
 		}
 	}
-	if compared > 0 && len(p.Disagreements) == 0 {
+	if compared > 0 && len(p.Disagreements) == before {
 		l.Source = "symbols"
 	}
 }
@@ -110,16 +122,21 @@ func (p *Process) disagree(format string, args ...any) {
 	p.Disagreements = append(p.Disagreements, fmt.Sprintf(format, args...))
 }
 
-// addSymbolHeads takes heads that symbols name and the scan did not find, as of
-// a list that is damaged at both ends.
-func (f *finder) addSymbolHeads(heads map[elfcore.Addr]ListKind) {
+// addHeads takes heads that symbols name of lists that the scan did not find, as
+// of one that is damaged at both ends.
+func (f *finder) addHeads(heads map[elfcore.Addr]ListKind, found []role) bool {
+	before := len(f.heads)
 	for _, a := range slices.Sorted(maps.Keys(heads)) {
+		if f.isHead(a) || !f.plausible(a) || slices.ContainsFunc(found, func(r role) bool { return r.kind == heads[a] }) {
+			continue
+		}
 		next, prev, ok := f.pair(a)
-		if !ok || elfcore.Addr(next) == a || next == 0 && prev == 0 {
+		if !ok || next == 0 && prev == 0 {
 			continue
 		}
 		f.images = append(f.images, f.around(a))
 		f.add(candidate{addr: a, image: len(f.images) - 1})
 	}
 	f.settle()
+	return len(f.heads) > before
 }
