@@ -22,7 +22,7 @@ type draft struct {
 func newDraft(final string) (*draft, error) {
 	f, err := os.CreateTemp(filepath.Dir(final), ".corethreads-*.partial")
 	if err != nil {
-		return nil, fmt.Errorf("%s: cannot be written: %w", final, err)
+		return nil, renamed(final, err)
 	}
 	return &draft{f, final}, nil
 }
@@ -43,10 +43,24 @@ func (d *draft) publish(replace bool, opts WriteOptions) error {
 		rename = os.Rename
 	}
 	if err := rename(d.file.Name(), d.final); err != nil {
-		return err
+		return renamed(d.final, err)
 	}
 	opts.at("renamed")
 	return nil
+}
+
+// renamed names the final file in an error about a temporary name, which says
+// nothing to anybody.
+func renamed(final string, err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		err = path.Err
+	case errors.As(err, &link):
+		err = link.Err
+	}
+	return &fs.PathError{Op: "create", Path: final, Err: err}
 }
 
 // discard removes the draft. After publish it finds nothing to do.

@@ -142,7 +142,11 @@ func openToEdit(path string) (*os.File, error) {
 	}
 	core, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return nil, fmt.Errorf("cannot be edited in place, write a repaired copy elsewhere: %w", err)
+		var p *fs.PathError
+		if errors.As(err, &p) {
+			err = p.Err
+		}
+		return nil, fmt.Errorf("%s: cannot be edited in place (%w); a repaired copy can be written elsewhere", path, err)
 	}
 	return core, nil
 }

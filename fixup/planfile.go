@@ -137,7 +137,7 @@ func Read(r io.Reader) (*Plan, error) {
 	}
 	var p Plan
 	if err := json.Unmarshal(data, &p); err != nil {
-		return nil, fmt.Errorf("reading the plan: %w", err)
+		return nil, fmt.Errorf("not a plan: %w", err)
 	}
 	if err := p.Validate(); err != nil {
 		return nil, err

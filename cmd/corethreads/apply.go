@@ -154,7 +154,7 @@ Exit status: 0 when the core is as it was, 2 when it was left alone.`,
 			}
 			what := "is as it was before the repair"
 			if already {
-				what = "was as it had been already; nothing was changed"
+				what = "is as it was before the repair already; nothing was changed"
 			}
 			_, err = fmt.Fprintf(w, "%s: %s\n", printable(path), what)
 			return err

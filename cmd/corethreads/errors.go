@@ -35,8 +35,10 @@ func reason(p *fs.PathError) string {
 		return "there is no such file"
 	case errors.Is(p.Err, fs.ErrPermission) && p.Op == "open":
 		return "permission denied; a core can be read by the user of its process and by root"
-	case errors.Is(p.Err, fs.ErrExist):
+	case errors.Is(p.Err, fs.ErrExist) && p.Op == "write":
 		return "exists already; --force replaces it"
+	case errors.Is(p.Err, fs.ErrExist):
+		return "exists already; name another file, or move it away"
 	case errors.Is(p.Err, syscall.EISDIR):
 		return "is a folder"
 	}

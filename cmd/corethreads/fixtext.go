@@ -61,10 +61,8 @@ func (f *fixRun) nothing(s *style) string {
 		return fmt.Sprintf("%s: nothing of it can be repaired: %s", s.bad.Sprint("misleading"), printable(errs[0].Summary))
 	case f.report.Verdict == diagnose.Limited:
 		return fmt.Sprintf("%s: nothing to repair was found, and nothing written, but not all could be seen: %s", s.warn.Sprint("limited"), printable(f.report.Process.Limits[0].Text))
-	case f.flags.all:
-		return fmt.Sprintf("%s: no handle in it is without its thread; nothing was written", s.good.Sprint("nothing to repair"))
 	}
-	return fmt.Sprintf("%s: nothing in it misleads a debugger; nothing was written", s.good.Sprint("nothing to repair"))
+	return s.good.Sprint("nothing to repair") + ", and nothing was written"
 }
 
 func methodText(r fixup.Result) string {

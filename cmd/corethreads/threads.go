@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,9 @@ Exit status: 0, or 2 for a core that could not be read.`,
 					return exitDone, writeJSON(w, newThreadsDocument(path, r))
 				}
 				if len(args) > 1 {
-					fmt.Fprintf(w, "%s:\n", path)
+					if _, err := fmt.Fprintf(w, "%s:\n", printable(coreName(path))); err != nil {
+						return exitFailed, err
+					}
 				}
 				return exitDone, writeThreads(w, newStyle(w, g.color), g, r)
 			})
@@ -48,12 +51,16 @@ Exit status: 0, or 2 for a core that could not be read.`,
 
 // writeThreads draws the table of threads and handles.
 func writeThreads(w io.Writer, s *style, g *globals, r *loaded) error {
-	header := []string{"", "TID", "PTHREAD", "STATE", "LIST", "STARTED AT", ""}
+	header := []string{"", "TID", "PTHREAD", "STATE", "LIST", "STARTED AT"}
 	if g.verbose {
-		header = []string{"", "TID", "PTHREAD", "STATE", "LIST", "STARTED AT", "STACK", "THREAD POINTER", ""}
+		header = append(header, "STACK", "THREAD POINTER")
 	}
 	var rows [][]string
-	add := func(thread, handle int) { rows = append(rows, threadRow(g, r, thread, handle)) }
+	var remarks []string
+	add := func(thread, handle int) {
+		row, remark := threadRow(g, r, thread, handle)
+		rows, remarks = append(rows, row), append(remarks, remark)
+	}
 	for i := range r.Process.Handles {
 		add(r.Process.Handles[i].Owner, i)
 	}
@@ -62,7 +69,7 @@ func writeThreads(w io.Writer, s *style, g *globals, r *loaded) error {
 			add(i, -1)
 		}
 	}
-	if err := writeTable(w, header, rows); err != nil {
+	if err := writeRemarkedTable(w, s, g, header, rows, remarks); err != nil {
 		return err
 	}
 	var b strings.Builder
@@ -79,9 +86,35 @@ func writeThreads(w io.Writer, s *style, g *globals, r *loaded) error {
 	return err
 }
 
-// threadRow is one line of the table; thread or handle is −1 where there is
-// none.
-func threadRow(g *globals, r *loaded, thread, handle int) []string {
+// writeRemarkedTable draws a table with a last column of remarks where that has
+// room, else with the remarks below their rows. With -v tables are wide anyway.
+func writeRemarkedTable(w io.Writer, s *style, g *globals, header []string, rows [][]string, remarks []string) error {
+	wide := make([][]string, len(rows))
+	for i := range rows {
+		wide[i] = append(slices.Clone(rows[i]), remarks[i])
+	}
+	if wideHeader := append(slices.Clone(header), ""); g.verbose || tableWidth(wideHeader, wide) <= s.width {
+		return writeTable(w, wideHeader, wide)
+	}
+	var table, b strings.Builder
+	if err := writeTable(&table, header, rows); err != nil {
+		return err
+	}
+	i := -1 // the header has no remark
+	for line := range strings.Lines(table.String()) {
+		b.WriteString(line)
+		if i >= 0 && remarks[i] != "" {
+			b.WriteString(s.wrap(remarks[i], "     "))
+		}
+		i++
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// threadRow is one line of the table and what there is to remark; thread or
+// handle is −1 where there is none.
+func threadRow(g *globals, r *loaded, thread, handle int) (row []string, remark string) {
 	mark, tid, pthread, state, where, start, stack, pointer := "", "-", "-", "thread", "-", "-", "-", "-"
 	var remarks []string
 	if thread >= 0 {
@@ -132,11 +165,11 @@ func threadRow(g *globals, r *loaded, thread, handle int) []string {
 			remarks = append(remarks, "by "+h.OwnerSource)
 		}
 	}
-	remark := strings.Join(remarks, ", ")
+	row = []string{mark, tid, pthread, state, where, printable(start)}
 	if g.verbose {
-		return []string{mark, tid, pthread, state, where, start, stack, pointer, remark}
+		row = append(row, stack, pointer)
 	}
-	return []string{mark, tid, pthread, state, where, start, remark}
+	return row, strings.Join(remarks, ", ")
 }
 
 // code names an address of code: by its symbol, else by the mapped file.
