@@ -34,6 +34,12 @@ func open(t testing.TB, path string, cfg module.Config) *dead {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	return inspect(t, c, cfg)
+}
+
+// inspect finds what there is to know of a core.
+func inspect(t testing.TB, c *elfcore.Core, cfg module.Config) *dead {
+	t.Helper()
 	set, err := module.Load(t.Context(), c, cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package tls
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/corethreads/corethreads/elfcore"
@@ -103,7 +104,7 @@ func (r *Resolver) listThreads() []Thread {
 		n := r.process.Threads[i]
 		t := Thread{LWP: i, Handle: n.Handle, Pthread: n.Pthread}
 		switch {
-		case n.PointerSource != nptl.FromNowhere && (n.PointerProved || n.Pthread != 0 || r.process.Libc.Kind != nptl.Glibc):
+		case n.PointerSource != nptl.FromNowhere && (n.PointerProved || n.Pthread != 0 || r.process.Libc.Kind != nptl.Glibc || r.leftOut(n.Pointer)):
 			t.Pointer = n.Pointer
 		case n.Pthread != 0:
 		case n.PointerSource != nptl.FromNowhere:
@@ -138,6 +139,14 @@ func (r *Resolver) listThreads() []Thread {
 		t.Pointer = r.narrow(t.Pthread + elfcore.Addr(distance))
 	}
 	return out
+}
+
+// leftOut tells whether there was memory at an address that the core does not
+// hold: nothing there speaks against a thread pointer.
+func (r *Resolver) leftOut(a elfcore.Addr) bool {
+	_, err := r.core.Word(a)
+	var fault *elfcore.Fault
+	return errors.As(err, &fault) && fault.Why != elfcore.Unmapped
 }
 
 // searchDistance finds thread pointer minus pthread where the core has no thread

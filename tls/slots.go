@@ -26,6 +26,9 @@ const (
 	// hundreds.
 	maxData  = 8 << 20
 	maxSlots = 1 << 22
+	// unknownImage is what is taken for the size of the loader in memory where
+	// nothing tells it; loaders have 0.2 to 0.4 MiB.
+	unknownImage = 1 << 20
 )
 
 // findSlots looks in the loader's data for the pointer to the list: exactly one
@@ -82,6 +85,11 @@ func (r *Resolver) loaderData() []elfcore.Range {
 	if m == nil {
 		return nil
 	}
+	ranges := m.Ranges
+	if len(ranges) == 0 && m.BiasKnown {
+		// No header and no NT_FILE tells how long it is (qemu-user).
+		ranges = []elfcore.Range{{Start: m.Bias, End: m.Bias + unknownImage}}
+	}
 	var out []elfcore.Range
 	total := uint64(0)
 	add := func(rg elfcore.Range) {
@@ -89,7 +97,7 @@ func (r *Resolver) loaderData() []elfcore.Range {
 			out = append(out, rg)
 		}
 	}
-	for _, rg := range m.Ranges {
+	for _, rg := range ranges {
 		end := rg.Start
 		for i := range r.core.Segments {
 			s := &r.core.Segments[i]
