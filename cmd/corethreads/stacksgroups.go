@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/corethreads/corethreads/elfcore"
+	"github.com/corethreads/corethreads/unwind"
+)
+
+// newStacksView walks the stacks and groups them.
+func newStacksView(l *loaded, g *globals, f stacksFlags, path string) *stacksView {
+	v := &stacksView{loaded: l, unwinder: unwind.New(l.Core, l.modules, l.Process), globals: g, flags: f, path: path}
+	known := make(map[string]*stackGroup)
+	crashed := l.Core.CrashThread()
+	for i := range l.Core.Threads {
+		t := &l.Core.Threads[i]
+		if f.thread != 0 && t.TID != f.thread {
+			continue
+		}
+		x := &stackGroup{threads: []int{i}, crashed: t == crashed, state: v.unwinder.State(i), stack: v.stack(i)}
+		key := x.key()
+		// The thread that died stays by itself: it is the one to look at.
+		if same := known[key]; same != nil && !f.all && !x.crashed {
+			same.threads = append(same.threads, i)
+			continue
+		}
+		v.groups = append(v.groups, x)
+		if !x.crashed {
+			known[key] = x
+		}
+	}
+	slices.SortStableFunc(v.groups, func(a, b *stackGroup) int {
+		switch {
+		case a.crashed != b.crashed && a.crashed:
+			return -1
+		case a.crashed != b.crashed:
+			return 1
+		}
+		return len(b.threads) - len(a.threads)
+	})
+	return v
+}
+
+// stack walks one stack, up to main.
+func (v *stacksView) stack(thread int) unwind.Stack {
+	s := v.unwinder.Stack(thread, v.flags.frames)
+	for i, f := range s.Frames {
+		if fns := v.unwinder.Functions(f); fns[len(fns)-1].Name == "main" && fns[len(fns)-1].Module == v.modules.Executable() {
+			s.Frames, s.Whole, s.Stop = s.Frames[:i+1], true, "main"
+			break
+		}
+	}
+	return s
+}
+
+// key is equal for equal stacks: the same places, found in the same way, with
+// the same end.
+func (g *stackGroup) key() string {
+	b := make([]byte, 0, 16*len(g.stack.Frames)+64)
+	for _, f := range g.stack.Frames {
+		b = binary.NativeEndian.AppendUint64(b, uint64(f.PC))
+		b = append(b, f.Found...)
+	}
+	return string(append(append(b, g.stack.Stop...), g.state...))
+}
+
+// frameRegister is one register of a frame.
+type frameRegister struct {
+	name  string
+	value elfcore.Addr
+}
+
+// frameRegisters are those of one frame, in the architecture's order.
+type frameRegisters []frameRegister
+
+func (r frameRegisters) values() map[string]elfcore.Addr {
+	out := make(map[string]elfcore.Addr)
+	for _, x := range r {
+		out[x.name] = x.value
+	}
+	return out
+}
+
+// registers are those of the frames of a group that has one thread, where the
+// flags want them: threads with equal stacks still have other registers.
+func (v *stacksView) registers(g *stackGroup) []frameRegisters {
+	if !v.globals.verbose || len(g.threads) > 1 {
+		return nil
+	}
+	var out []frameRegisters
+	v.unwinder.Walk(g.threads[0], func(_ unwind.Frame, r unwind.Registers) bool {
+		var f frameRegisters
+		for name, value := range r.All() {
+			f = append(f, frameRegister{name, elfcore.Addr(value)})
+		}
+		out = append(out, f)
+		return len(out) < len(g.stack.Frames)
+	})
+	return out
+}

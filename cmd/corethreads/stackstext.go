@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/corethreads/corethreads/unwind"
+)
+
+const (
+	// shownFrames is how many frames of a stack are shown at most where nobody
+	// asked for a number; of a longer one, the last are the outermost.
+	shownFrames    = 120
+	shownOutermost = 20
+	// shownThreads is how many ids of a group are listed.
+	shownThreads = 12
+)
+
+// text shows the groups to a person.
+func (v *stacksView) text(w io.Writer, s *style) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s, %s", v.path, plural(len(v.Core.Threads), "thread"), plural(len(v.groups), "different stack"))
+	if place := v.crashPlace(); place != "" {
+		fmt.Fprintf(&b, "; %s", place)
+	}
+	b.WriteString("\n")
+	if !v.globals.quiet {
+		for _, g := range v.groups {
+			b.WriteString("\n")
+			v.group(&b, s, g)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// crashPlace says where the process died, empty where the core does not tell.
+func (v *stacksView) crashPlace() string {
+	for _, g := range v.groups {
+		if g.crashed && len(g.stack.Frames) > 0 {
+			f := g.stack.Frames[0]
+			return fmt.Sprintf("%s in thread %d in %s", v.Core.Signal.Name(), v.Core.Threads[g.threads[0]].TID, v.placed(f, &v.functions(f)[0]))
+		}
+	}
+	return ""
+}
+
+func (v *stacksView) group(b *strings.Builder, s *style, g *stackGroup) {
+	var who string
+	switch n := len(g.threads); {
+	case n == 1:
+		who = fmt.Sprintf("thread %d", v.Core.Threads[g.threads[0]].TID)
+	default:
+		var ids []string
+		for _, t := range g.threads[:min(n, shownThreads)] {
+			ids = append(ids, fmt.Sprint(v.Core.Threads[t].TID))
+		}
+		if n > shownThreads && !v.globals.verbose {
+			ids = append(ids, fmt.Sprintf("and %d more", n-shownThreads))
+		}
+		who = fmt.Sprintf("%d threads", n)
+		defer func() { b.WriteString(s.wrap(strings.Join(ids, " "), "     ")) }()
+	}
+	if g.state != "" {
+		who += fmt.Sprintf(" [%s]", g.state)
+	}
+	if g.crashed {
+		fmt.Fprintf(b, "%s: %s\n", s.bad.Sprint(who), v.died())
+	} else {
+		fmt.Fprintf(b, "%s:\n", s.strong.Sprint(who))
+	}
+	v.frames(b, s, g)
+	if !g.stack.Whole {
+		b.WriteString(s.wrap("stopped: "+g.stack.Stop, "     "))
+	}
+}
+
+// died says what ended the process.
+func (v *stacksView) died() string {
+	out := "died here, " + v.Core.Signal.Name()
+	if v.Core.Signal.Address != nil {
+		out += fmt.Sprintf(" at address %s", *v.Core.Signal.Address)
+	}
+	return out
+}
+
+// frames lists the frames of a group, numbered like gdb's: inlined functions
+// count.
+func (v *stacksView) frames(b *strings.Builder, s *style, g *stackGroup) {
+	registers := v.registers(g)
+	n := len(g.stack.Frames)
+	from, to := n, n
+	if v.flags.frames == 0 && n > shownFrames {
+		from, to = shownFrames-shownOutermost, n-shownOutermost
+	}
+	number := 0
+	for i, f := range g.stack.Frames {
+		fns := v.functions(f)
+		if i == from {
+			fmt.Fprintf(b, "     … %d more frames; --frames %d shows them …\n", to-from, n)
+		}
+		for j := range fns {
+			if i < from || i >= to {
+				v.line(b, s, number, f, &fns[j])
+			}
+			number++
+		}
+		if i < len(registers) && (i < from || i >= to) {
+			v.details(b, s, f, registers[i])
+		}
+	}
+}
+
+func (v *stacksView) line(b *strings.Builder, s *style, number int, f unwind.Frame, fn *unwind.Function) {
+	text := v.placed(f, fn)
+	if fn.Inlined {
+		text += s.faint.Sprint(" (inlined)")
+	}
+	if f.Found.Guessed() {
+		text += s.warn.Sprintf(" (a guess by %s)", guesses[f.Found])
+	}
+	fmt.Fprintf(b, "%5s  %s\n", fmt.Sprintf("#%d", number), text)
+}
+
+// guesses say by what a frame was guessed.
+var guesses = map[unwind.Found]string{
+	unwind.FromEntry:   "the return address of the last call",
+	unwind.FromPointer: "the frame pointer",
+	unwind.FromScan:    "a search of the stack",
+}
+
+// placed names a function with its place: in the source, else in its module.
+func (v *stacksView) placed(f unwind.Frame, fn *unwind.Function) string {
+	name := v.name(fn)
+	if f.Signal {
+		name = "<signal handler called>"
+	}
+	switch {
+	case fn.Module == nil:
+		return strings.TrimSpace(f.PC.String() + " " + name)
+	case name == "" && fn.Module.BuildID != nil && fn.Module.File == nil:
+		return fmt.Sprintf("%s+%#x (build-id %s)", fn.ModuleName(), fn.ModuleOffset, fn.Module.BuildID)
+	case name == "":
+		return fmt.Sprintf("%s+%#x", fn.ModuleName(), fn.ModuleOffset)
+	case f.Signal:
+		return name
+	case fn.Line > 0:
+		return fmt.Sprintf("%s at %s:%d", name, fn.File, fn.Line)
+	case fn.HasOffset:
+		return fmt.Sprintf("%s+%d from %s", name, fn.Offset, fn.ModuleName())
+	}
+	return fmt.Sprintf("%s from %s", name, fn.ModuleName())
+}
+
+// details are what -v adds to a frame.
+func (v *stacksView) details(b *strings.Builder, s *style, f unwind.Frame, registers frameRegisters) {
+	text := fmt.Sprintf("pc %s", f.PC)
+	if f.CFA != 0 {
+		text += fmt.Sprintf(", cfa %s", f.CFA)
+	}
+	var values []string
+	for _, r := range registers {
+		values = append(values, fmt.Sprintf("%s=%s", r.name, r.value))
+	}
+	fmt.Fprintf(b, "       %s\n%s", s.faint.Sprint(text+", by "+string(f.Found)), s.wrap(strings.Join(values, " "), "       "))
+}
+
+// folded writes a line for each group as Brendan Gregg's stackcollapse scripts
+// do: frames from the outermost inwards, separated by semicolons, and a count.
+func (v *stacksView) folded(w io.Writer) error {
+	var b strings.Builder
+	for _, g := range v.groups {
+		var names []string
+		for _, f := range g.stack.Frames {
+			for _, fn := range v.functions(f) {
+				name := v.name(&fn)
+				switch {
+				case f.Signal:
+					name = "<signal handler called>"
+				case name == "" && fn.Module != nil:
+					name = fmt.Sprintf("%s+%#x", fn.ModuleName(), fn.ModuleOffset)
+				case name == "":
+					name = f.PC.String()
+				}
+				names = append([]string{strings.ReplaceAll(name, ";", ":")}, names...)
+			}
+		}
+		fmt.Fprintf(&b, "%s %d\n", strings.Join(names, ";"), len(g.threads))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

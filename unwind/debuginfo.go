@@ -1,0 +1,242 @@
+package unwind
+
+import (
+	"cmp"
+	"debug/dwarf"
+	"debug/elf"
+	"encoding/binary"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/corethreads/corethreads/module"
+)
+
+// debugInfo is the DWARF of a module by addresses. Of the compilation units
+// only the ranges are read in the beginning; functions and lines are read for
+// units that are on a stack.
+type debugInfo struct {
+	data  *dwarf.Data
+	units []extent
+	open  map[dwarf.Offset]*unit
+}
+
+// extent is an address range of a unit or of a function.
+type extent struct {
+	low, high uint64
+	entry     dwarf.Offset
+}
+
+// unit is one compilation unit.
+type unit struct {
+	functions []extent
+	lines     []lineRow
+	// files are those of the line table, by number.
+	files []*dwarf.LineFile
+}
+
+// maxRanges bounds the ranges that are kept of one module, and of one unit.
+const maxRanges = 1 << 22
+
+// contained runs code of debug/dwarf, which is not meant for hostile input.
+func contained(f func()) {
+	defer func() {
+		// What was read before stays; the rest has no names.
+		_ = recover()
+	}()
+	f()
+}
+
+// openDebugInfo reads where the units of a module are; nil for no debugging
+// information.
+func openDebugInfo(m *module.Module, order binary.ByteOrder) *debugInfo {
+	data, err := m.DWARF()
+	if err != nil {
+		return nil
+	}
+	d := &debugInfo{data: data, open: make(map[dwarf.Offset]*unit)}
+	contained(func() { d.readUnits(unitEntries(debugSection(m), order)) })
+	if len(d.units) == 0 {
+		return nil
+	}
+	sortExtents(d.units)
+	return d
+}
+
+func sortExtents(x []extent) {
+	slices.SortStableFunc(x, func(a, b extent) int { return cmp.Compare(a.low, b.low) })
+}
+
+// readUnits goes from one unit's header to the next; the entries in between are
+// not read.
+func (d *debugInfo) readUnits(entries []dwarf.Offset) {
+	r := d.data.Reader()
+	for _, offset := range entries {
+		r.Seek(offset)
+		e, err := r.Next()
+		if err != nil || e == nil || len(d.units) > maxRanges {
+			return
+		}
+		if e.Tag == dwarf.TagCompileUnit || e.Tag == dwarf.TagPartialUnit {
+			d.units = d.extents(d.units, e)
+		}
+	}
+}
+
+// extents adds the address ranges of an entry.
+func (d *debugInfo) extents(to []extent, e *dwarf.Entry) []extent {
+	ranges, err := d.data.Ranges(e)
+	if err != nil {
+		return to
+	}
+	for _, r := range ranges {
+		// The linker sets the ranges of functions that it dropped to 0 or 1.
+		if r[0] < r[1] && r[0] > 1 && len(to) < maxRanges {
+			to = append(to, extent{r[0], r[1], e.Offset})
+		}
+	}
+	return to
+}
+
+// unitEntries gives the offset of the first entry of each unit in .debug_info
+// (DWARF 5, 7.5.1).
+func unitEntries(b []byte, order binary.ByteOrder) []dwarf.Offset {
+	var out []dwarf.Offset
+	for at := uint64(0); at < uint64(len(b)); {
+		c := cursor{b: b[at:], order: order}
+		size := 4
+		length := c.fixed(4)
+		if length == math.MaxUint32 {
+			size = 8
+			length = c.fixed(8)
+		}
+		next := uint64(c.pos) + length
+		version := c.fixed(2)
+		kind := uint64(1) // DW_UT_compile
+		if version >= 5 {
+			kind = c.u8()
+		}
+		switch {
+		case version >= 5:
+			c.u8() // size of an address
+			c.fixed(size)
+			if kind == 4 || kind == 5 { // DW_UT_skeleton, DW_UT_split_compile
+				c.fixed(8)
+			}
+		default:
+			c.fixed(size)
+			c.u8()
+		}
+		if c.bad || next < uint64(c.pos) {
+			return out
+		}
+		if kind != 2 && kind != 6 { // types
+			out = append(out, dwarf.Offset(at+uint64(c.pos)))
+		}
+		at += next
+	}
+	return out
+}
+
+// debugSection reads .debug_info from where the module's DWARF is.
+func debugSection(m *module.Module) []byte {
+	for _, f := range []*module.File{m.File, m.DebugFile()} {
+		if f == nil {
+			continue
+		}
+		for _, s := range f.Sections {
+			if s.Name == ".debug_info" && s.Type != elf.SHT_NOBITS && s.Size > 0 {
+				b, err := f.Section(s.Name)
+				if err != nil {
+					return nil
+				}
+				return b
+			}
+		}
+	}
+	return nil
+}
+
+// find gives the extents that contain an address, the smallest first.
+func find(x []extent, pc uint64) []extent {
+	var out []extent
+	after := sort.Search(len(x), func(i int) bool { return x[i].low > pc })
+	for i := after - 1; i >= max(0, after-64); i-- {
+		if pc < x[i].high {
+			out = append(out, x[i])
+		}
+	}
+	slices.SortStableFunc(out, func(a, b extent) int { return cmp.Compare(a.high-a.low, b.high-b.low) })
+	return out
+}
+
+// unitOf reads the unit that starts at an entry.
+func (d *debugInfo) unitOf(entry dwarf.Offset) *unit {
+	u := d.open[entry]
+	if u != nil {
+		return u
+	}
+	u = &unit{}
+	d.open[entry] = u
+	contained(func() {
+		r := d.data.Reader()
+		r.Seek(entry)
+		e, err := r.Next()
+		if err != nil || e == nil {
+			return
+		}
+		u.readLines(d.data, e)
+		u.functions = d.readFunctions(r)
+		sortExtents(u.functions)
+	})
+	return u
+}
+
+// readFunctions goes through the entries of a unit. Functions stand in it and
+// in its namespaces and types; the inside of a function is skipped.
+func (d *debugInfo) readFunctions(r *dwarf.Reader) []extent {
+	var out []extent
+	for depth := 1; depth > 0; {
+		e, err := r.Next()
+		if err != nil || e == nil {
+			return out
+		}
+		switch e.Tag {
+		case 0:
+			depth--
+			continue
+		case dwarf.TagSubprogram:
+			out = d.extents(out, e)
+		case dwarf.TagCompileUnit, dwarf.TagPartialUnit:
+			return out
+		case dwarf.TagNamespace, dwarf.TagClassType, dwarf.TagStructType, dwarf.TagModule, dwarf.TagUnionType:
+			if e.Children {
+				depth++
+			}
+			continue
+		}
+		if e.Children {
+			r.SkipChildren()
+		}
+	}
+	return out
+}
+
+// functions names an address of the file. outer is what symbols tell of it.
+func (d *debugInfo) functions(pc uint64, outer Function) []Function {
+	for _, x := range find(d.units, pc) {
+		u := d.unitOf(x.entry)
+		var chain []inlined
+		contained(func() {
+			if f := find(u.functions, pc); len(f) > 0 {
+				chain = d.chain(f[0].entry, u.files, pc)
+			}
+		})
+		file, line := lineAt(u.lines, pc)
+		if len(chain) == 0 && line == 0 {
+			continue
+		}
+		return join(chain, outer, file, line)
+	}
+	return []Function{outer}
+}
