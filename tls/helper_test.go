@@ -196,15 +196,23 @@ func plugs() []plug {
 	return out
 }
 
-// buildPlugs compiles modules into one folder, and gives the arguments for
-// tlsmodules.
-func buildPlugs(t testing.TB, list []plug, flags ...string) (args []string) {
+// modules is testdata/programs/tlsmodules.c with modules of all kinds.
+type modules struct {
+	exe  string
+	list []plug
+	// args are the modules as tlsmodules wants them.
+	args []string
+	bits string
+}
+
+func buildModules(t testing.TB, bits string) *modules {
 	t.Helper()
+	m := &modules{exe: coretest.Compile(t, "tlsmodules.c", bits), list: plugs(), bits: bits}
 	dir := t.TempDir()
-	for _, p := range list {
-		args = append(args, p.mark+buildPlug(t, dir, p, flags...))
+	for _, p := range m.list {
+		m.args = append(m.args, p.mark+buildPlug(t, dir, p, bits))
 	}
-	return args
+	return m
 }
 
 func buildPlug(t testing.TB, dir string, p plug, flags ...string) string {

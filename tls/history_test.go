@@ -9,33 +9,44 @@ import (
 	"github.com/corethreads/corethreads/module"
 )
 
-// TestHistories compares every thread and module of processes that load and
-// unload modules, start threads, and touch some variables, with what they wrote
-// down; and with gdb.
-func TestHistories(t *testing.T) {
+// TestModules is about processes that load and unload modules, start threads,
+// and touch some variables.
+func TestModules(t *testing.T) {
 	for _, bits := range []string{"-m64", "-m32"} {
-		exe, args := coretest.Compile(t, "tlsmodules.c", bits), buildPlugs(t, plugs(), bits)
-		for seed := range 6 {
-			t.Run(fmt.Sprintf("%s/%d", bits, seed), func(t *testing.T) {
-				t.Parallel()
-				steps := 100 + 50*seed
-				c := coretest.Crash(t, exe, coretest.Run{Args: append([]string{fmt.Sprint(seed), fmt.Sprint(steps)}, args...)})
-				d := open(t, c.Core, module.Config{})
-				n := d.checkAll(t, c.Truth)
-				if n < 20 {
-					t.Errorf("only %d pairs of a thread and a module", n)
+		m := buildModules(t, bits)
+		t.Run(bits, func(t *testing.T) {
+			t.Run("histories", m.histories)
+			t.Run("shot", m.shot)
+			t.Run("rules", m.wrongRules)
+			t.Run("audited", m.audited)
+			t.Run("by-loader", m.startedByLoader)
+			t.Run("unaligned", m.unaligned)
+		})
+	}
+}
+
+// histories compares every thread and module with what the process wrote down,
+// and with gdb.
+func (m *modules) histories(t *testing.T) {
+	for seed := range 6 {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			steps := 100 + 50*seed
+			c := coretest.Crash(t, m.exe, coretest.Run{Args: append([]string{fmt.Sprint(seed), fmt.Sprint(steps)}, m.args...)})
+			d := open(t, c.Core, module.Config{})
+			if n := d.checkAll(t, c.Truth); n < 20 {
+				t.Errorf("only %d pairs of a thread and a module", n)
+			}
+			for _, x := range d.resolver.Modules() {
+				if x.Moving || x.ID == 0 {
+					t.Errorf("module %d, %s, is said to be on the move", x.ID, x)
 				}
-				for _, m := range d.resolver.Modules() {
-					if m.Moving || m.ID == 0 {
-						t.Errorf("module %d, %s, is said to be on the move", m.ID, m)
-					}
-				}
-				for _, w := range d.resolver.Warnings() {
-					t.Errorf("warning: %s", w)
-				}
-				compareWithGDB(t, d, c, bits == "-m32")
-			})
-		}
+			}
+			for _, w := range d.resolver.Warnings() {
+				t.Errorf("warning: %s", w)
+			}
+			compareWithGDB(t, d, c, m.bits == "-m32")
+		})
 	}
 }
 

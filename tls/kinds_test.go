@@ -1,6 +1,7 @@
 package tls_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,4 +115,36 @@ func TestSeparateDebugFiles(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestHugeExecutable has a program of a gibibyte, of which no more is read than
+// its headers and its symbols.
+func TestHugeExecutable(t *testing.T) {
+	c := coretest.Crash(t, coretest.Compile(t, "threads.c"), coretest.Run{Args: []string{"zombie-user"}})
+	if err := os.Truncate(c.Exe, 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	before := bytesRead(t)
+	d := open(t, c.Core, module.Config{NoHostFiles: true, Exe: c.Exe})
+	if n := d.checkAll(t, c.Truth); n != 3*len(c.Truth.Threads) {
+		t.Errorf("%d variables were compared", n)
+	}
+	const most = 16 << 20
+	if n := bytesRead(t) - before; n > most {
+		t.Errorf("%d bytes were read, of a core and symbols that have less than %d", n, most)
+	}
+}
+
+// bytesRead is what this process has read from files so far (proc(5), rchar).
+func bytesRead(t *testing.T) int64 {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int64
+	if _, err := fmt.Sscanf(string(b), "rchar: %d", &n); err != nil {
+		t.Fatalf("/proc/self/io says %q: %v", b, err)
+	}
+	return n
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/corethreads/corethreads/internal/coretest"
@@ -49,7 +50,7 @@ func copies(t *testing.T, mark string, n int) (args []string) {
 // since dlopen keeps them apart.
 func TestManyModules(t *testing.T) {
 	exe := coretest.Compile(t, "tlsmodules.c")
-	d, _ := history(t, []string{exe}, append(copies(t, "=", 80), buildPlugs(t, plugs()[:4])...))
+	d, _ := history(t, []string{exe}, copies(t, "=", 80))
 	found, err := d.resolver.Find(d.vars, "value_twin")
 	if err != nil || len(found) != 80 {
 		t.Fatalf("%d variables of the name, not 80 (%v)", len(found), err)
@@ -112,22 +113,20 @@ func TestHiddenTwin(t *testing.T) {
 	}
 }
 
-// TestAudited has a module of LD_AUDIT, which takes a number before libc does.
-func TestAudited(t *testing.T) {
-	exe := coretest.Compile(t, "tlsmodules.c")
-	audit := buildPlug(t, t.TempDir(), plug{name: "audit", flags: []string{"-DAUDIT", "-DINITIAL=8"}})
-	d, _ := history(t, []string{exe}, buildPlugs(t, plugs()), "LD_AUDIT="+audit)
+// audited has a module of LD_AUDIT, which takes a number before libc does.
+func (m *modules) audited(t *testing.T) {
+	audit := buildPlug(t, t.TempDir(), plug{name: "audit", flags: []string{"-DAUDIT", "-DINITIAL=8"}}, m.bits)
+	d, _ := history(t, []string{m.exe}, m.args, "LD_AUDIT="+audit)
 	v := d.variable(t, "value_audit")
 	if v.Module.Namespace == 0 || v.Module.ID != 2 {
 		t.Errorf("the audit module is number %d in namespace %d", v.Module.ID, v.Module.Namespace)
 	}
 }
 
-// TestStartedByLoader runs the program as an argument of the loader, of which the
+// startedByLoader runs the program as an argument of the loader, of which the
 // auxiliary vector then speaks.
-func TestStartedByLoader(t *testing.T) {
-	exe := coretest.Compile(t, "tlsmodules.c")
-	f, err := elf.Open(exe)
+func (m *modules) startedByLoader(t *testing.T) {
+	f, err := elf.Open(m.exe)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,28 +135,32 @@ func TestStartedByLoader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	history(t, []string{string(interp[:len(interp)-1]), exe}, buildPlugs(t, plugs()))
+	history(t, []string{string(interp[:len(interp)-1]), m.exe}, m.args)
 }
 
-// TestUnalignedImages has initial images at addresses that are no multiples of
-// the alignment, as linkers may make them.
-func TestUnalignedImages(t *testing.T) {
-	for _, bits := range []string{"-m64", "-m32"} {
-		t.Run(bits, func(t *testing.T) {
-			exe, args := coretest.Compile(t, "tlsmodules.c", bits), buildPlugs(t, plugs(), bits)
-			raised := 0
-			for _, path := range args {
-				if path[0] == '?' || path[0] == '@' {
-					path = path[1:]
-				}
-				raised += raiseAlignment(t, path)
-			}
-			if raised < len(args)/2 {
-				t.Fatalf("only %d images of %d were made unaligned", raised, len(args))
-			}
-			history(t, []string{exe}, args)
-		})
+// unaligned has initial images at addresses that are no multiples of the
+// alignment, as linkers may make them.
+func (m *modules) unaligned(t *testing.T) {
+	dir := t.TempDir()
+	var args []string
+	raised := 0
+	for i, arg := range m.args {
+		from := strings.TrimPrefix(arg, m.list[i].mark)
+		b, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(dir, filepath.Base(from))
+		if err := os.WriteFile(to, b, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		raised += raiseAlignment(t, to)
+		args = append(args, m.list[i].mark+to)
 	}
+	if raised < len(args)/2 {
+		t.Fatalf("only %d images of %d were made unaligned", raised, len(args))
+	}
+	history(t, []string{m.exe}, args)
 }
 
 // raiseAlignment makes p_align of a file's PT_TLS larger, so that p_vaddr is no

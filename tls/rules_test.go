@@ -42,10 +42,10 @@ func fromDTV(d *dead, tp elfcore.Addr, id uint64, generation uint64) elfcore.Add
 	return elfcore.Addr(block)
 }
 
-// TestWrongRules shows that the histories tell rules apart: each of these ways
-// to find a block, some of them those of debuggers, fails on them in the ways
-// that it should.
-func TestWrongRules(t *testing.T) {
+// wrongRules shows that the histories tell rules apart: each of these ways to
+// find a block, some of them those of debuggers, fails on them in the ways that
+// it should.
+func (m *modules) wrongRules(t *testing.T) {
 	type failures struct{ missed, wrong, stale bool }
 	rules := []struct {
 		name  string
@@ -75,10 +75,9 @@ func TestWrongRules(t *testing.T) {
 		}, failures{missed: true, wrong: true, stale: true}},
 	}
 	count := make([]struct{ missed, wrong, stale int }, len(rules))
-	exe, args := coretest.Compile(t, "tlsmodules.c"), buildPlugs(t, plugs())
 	pairs := 0
 	for seed := range 8 {
-		c := coretest.Crash(t, exe, coretest.Run{Args: append([]string{fmt.Sprint(100 + seed), "300"}, args...)})
+		c := coretest.Crash(t, m.exe, coretest.Run{Args: append([]string{fmt.Sprint(100 + seed), "300"}, m.args...)})
 		d := open(t, c.Core, module.Config{})
 		for _, w := range c.Truth.Threads {
 			tp := d.thread(t, w).Pointer
