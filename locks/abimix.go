@@ -2,6 +2,7 @@ package locks
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 
@@ -25,6 +26,9 @@ type mixed struct {
 }
 
 const (
+	// maxModuleData bounds how much of a module's data is searched, in bytes.
+	maxModuleData = 8 << 20
+
 	condSize  = 48
 	condChunk = 0x40 // a malloc chunk for 48 bytes, with its header
 	// maxMoved bounds how far a pointer is followed back, in bytes.
@@ -32,8 +36,12 @@ const (
 )
 
 // heapCond finds the allocated condition variable that a moved pointer belongs
-// to: one calloc(48) chunk, whose size stands in front of it.
+// to: one calloc(48) chunk, whose size stands in front of it. 32-bit x86 has both ABIs as well, but a pointer
+// of 32 bits in a count of 64 is not moved like that.
 func (a *analyzer) heapCond(p elfcore.Addr) (heap elfcore.Addr, moved uint64, ok bool) {
+	if a.w != 8 {
+		return 0, 0, false
+	}
 	for base := p &^ 15; p-base < maxMoved && base > 16; base -= 16 {
 		size, ok := a.word(base - elfcore.Addr(a.w))
 		if !ok {
@@ -47,54 +55,89 @@ func (a *analyzer) heapCond(p elfcore.Addr) (heap elfcore.Addr, moved uint64, ok
 }
 
 // abiMixes looks for condition variables that both ABIs have used: by threads
-// whose cleanup chains name a condition variable that is not aligned, by threads
-// that spin because the kernel refuses the word, and by what the second ABI
-// leaves behind in the program's own condition variable.
+// whose cleanup chains name a condition variable that is not aligned, and by what
+// the second ABI leaves behind in the program's own condition variable.
 func (a *analyzer) abiMixes(*graph) []Verdict {
-	if a.w != 8 || a.musl {
-		return nil // 32-bit systems other than i386 never had two ABIs
+	if a.musl {
+		return nil
 	}
-	found := make(map[elfcore.Addr]*mixed)
-	var order []elfcore.Addr
-	threads := make(map[elfcore.Addr][]int)
+	var found []*mixed
 	var misaligned []Verdict
-	for i := range a.core.Threads {
-		cond, mutex, _, ok := a.condCleanup(i)
-		if !ok || cond&7 == 0 {
+	for _, cond := range slices.Sorted(maps.Keys(a.condUsers)) {
+		if uint64(cond)%a.w == 0 {
 			continue
 		}
 		heap, moved, ok := a.heapCond(cond)
-		user := a.holderOf(cond)
-		if !ok || user == 0 && a.set.At(cond) != nil {
-			misaligned = append(misaligned, a.misalignedCond(i, cond))
+		user := elfcore.Addr(0)
+		if ok {
+			user = a.holderOf(cond)
+		}
+		if user == 0 && (!ok || a.set.At(cond) != nil) {
+			misaligned = append(misaligned, a.misalignedCond(cond))
 			continue
 		}
-		if found[heap] == nil {
-			found[heap] = &mixed{user: user, pointer: cond, heap: heap, mutex: mutex, waits: moved / 2}
-			order = append(order, heap)
-		}
-		threads[heap] = append(threads[heap], i)
+		found = append(found, &mixed{user: user, pointer: cond, heap: heap, mutex: a.conds[a.condUsers[cond][0]].mutex, waits: moved / 2})
 	}
 	for _, m := range a.scanMixed() {
-		if x := found[m.heap]; x == nil {
-			found[m.heap] = &m
-			order = append(order, m.heap)
-		} else if x.user == 0 {
-			x.user = m.user
+		i := slices.IndexFunc(found, func(x *mixed) bool { return x.heap == m.heap })
+		if i < 0 {
+			found = append(found, &m)
+		} else if found[i].user == 0 {
+			found[i].user = m.user
 		}
 	}
 	var out []Verdict
-	for _, heap := range order {
-		out = append(out, a.explainMix(found[heap], threads[heap]))
+	for _, m := range found {
+		out = append(out, a.explainMix(m, a.mixedUsers(m)))
 	}
 	return append(out, misaligned...)
+}
+
+// mixedUser is a thread that uses the wrong memory, and what shows it.
+type mixedUser struct {
+	thread int
+	how    string
+}
+
+// mixedUsers finds the threads that wait on the allocated condition variable or
+// on the memory that the moved pointer leads to. One that the kernel refuses goes
+// round and round in pthread_cond_wait, and may have been stopped anywhere there;
+// its registers have the pointer all the same.
+func (a *analyzer) mixedUsers(m *mixed) []mixedUser {
+	var out []mixedUser
+	in := func(p elfcore.Addr) bool { return p >= m.heap && p < m.pointer+condSize }
+	for i := range a.core.Threads {
+		if x, ok := a.condOf(i); ok && in(x.cond) {
+			out = append(out, mixedUser{i, fmt.Sprintf("the cleanup chain of thread %d names %s: it is inside pthread_cond_wait", a.tid(i), x.cond)})
+			continue
+		}
+		if a.calls[i].state == spinning && in(a.calls[i].futex.Address) {
+			out = append(out, mixedUser{i, fmt.Sprintf("thread %d spins: the kernel refuses its futex %s, which is not aligned", a.tid(i), a.calls[i].futex.Address)})
+			continue
+		}
+		for _, r := range a.core.Arch.Regs {
+			if p, ok := a.core.Threads[i].Register(r.Name); ok && elfcore.Addr(p) == m.pointer {
+				out = append(out, mixedUser{i, fmt.Sprintf("the register %s of thread %d has the moved pointer", r.Name, a.tid(i))})
+				break
+			}
+		}
+	}
+	return out
 }
 
 // holderOf finds the word in the data of a module, or else in any small heap,
 // that is a pointer: the program's condition variable.
 func (a *analyzer) holderOf(p elfcore.Addr) elfcore.Addr {
-	if at, ok := a.pointerTo(p); ok {
-		return at
+	for _, m := range a.set.Modules {
+		for _, data := range a.set.WritableData(m) {
+			b := make([]byte, min(data.Len(), maxModuleData))
+			n, _ := a.core.ReadMemory(b, data.Start)
+			for at := uint64(0); at+a.w <= uint64(n); at += a.w {
+				if elfcore.Addr(a.core.WordOf(b[at:])) == p {
+					return data.Start + elfcore.Addr(at)
+				}
+			}
+		}
 	}
 	const maxHeap = 64 << 20
 	for i := range a.core.Segments {
@@ -123,7 +166,7 @@ func (a *analyzer) scanMixed() []mixed {
 			continue
 		}
 		for _, data := range a.set.WritableData(m) {
-			b := make([]byte, min(data.Len(), 8<<20))
+			b := make([]byte, min(data.Len(), maxModuleData))
 			n, _ := a.core.ReadMemory(b, data.Start)
 			b = b[:n]
 			for at := 0; at+condSize <= len(b); at += 8 {
@@ -157,9 +200,10 @@ func (a *analyzer) mixedImage(b []byte) (mixed, bool) {
 			}
 		}
 		heap, moved, ok := a.heapCond(p)
-		if rest == 0 && ok && moved == 2*uint64(waits) {
-			return mixed{pointer: p, heap: heap, waits: uint64(waits)}, true
+		if !ok || rest != 0 || moved != 2*uint64(waits) {
+			continue
 		}
+		return mixed{pointer: p, heap: heap, waits: uint64(waits)}, true
 	}
 	return mixed{}, false
 }
@@ -195,10 +239,14 @@ func isLibc(base string) bool {
 }
 
 // explainMix tells the story of one condition variable.
-func (a *analyzer) explainMix(m *mixed, threads []int) Verdict {
-	v := Verdict{ID: CondvarABIMix, Confidence: High, Threads: threads, Objects: []elfcore.Addr{m.user}}
-	if m.user != 0 {
+func (a *analyzer) explainMix(m *mixed, users []mixedUser) Verdict {
+	v := Verdict{ID: CondvarABIMix, Confidence: High, Objects: []elfcore.Addr{m.user}}
+	switch {
+	case m.user != 0 && len(users) > 0:
 		v.Confidence = Certain
+	case len(users) == 0:
+		v.Confidence = Medium
+		v.doubt("no thread was using it when the process died: only its own bytes show it")
 	}
 	where := "a condition variable"
 	if m.user != 0 {
@@ -212,11 +260,9 @@ func (a *analyzer) explainMix(m *mixed, threads []int) Verdict {
 	if m.mutex != 0 {
 		v.fact("its waiters use the mutex %s", a.name(m.mutex))
 	}
-	for _, t := range threads {
-		v.fact("the cleanup chain of thread %d names it: it was inside pthread_cond_wait", a.tid(t))
-	}
-	for _, s := range a.spinners {
-		v.fact("thread %d spins: the kernel refuses its futex %s, which is not aligned", a.tid(s.thread), s.futex.Address)
+	for _, u := range users {
+		v.Threads = append(v.Threads, u.thread)
+		v.fact("%s", u.how)
 	}
 	if a.report.AbortMessage != "" {
 		v.fact("glibc aborted with: %s", a.report.AbortMessage)
@@ -235,12 +281,17 @@ func (a *analyzer) explainMix(m *mixed, threads []int) Verdict {
 
 // misalignedCond is the verdict about a condition variable that the program
 // itself has put where none can be: in a packed structure.
-func (a *analyzer) misalignedCond(thread int, cond elfcore.Addr) Verdict {
-	v := Verdict{ID: MisalignedFutex, Confidence: High, Threads: []int{thread}, Objects: []elfcore.Addr{cond}}
-	v.Summary = fmt.Sprintf("thread %d waits on the condition variable %s, which is not aligned", a.tid(thread), a.name(cond))
-	v.fact("its cleanup chain names it, and no heap chunk of the old ABI is there")
-	v.Explanation = "The kernel refuses a futex at an address that is no multiple of 4, so that glibc spins or aborts."
-	v.Remedy = "Do not put a condition variable into a packed structure."
+func (a *analyzer) misalignedCond(cond elfcore.Addr) Verdict {
+	v := Verdict{ID: MisalignedFutex, Confidence: High, Threads: a.condUsers[cond], Objects: []elfcore.Addr{cond}}
+	n := len(v.Threads)
+	who := fmt.Sprintf("thread %d waits", a.tid(v.Threads[0]))
+	if n > 1 {
+		who = fmt.Sprintf("%d threads wait", n)
+	}
+	v.Summary = fmt.Sprintf("%s on the condition variable %s, which is not aligned", who, a.name(cond))
+	v.fact("the cleanup chain of thread %d names it, and it is no pointer of the first ABI that was moved", a.tid(v.Threads[0]))
+	v.Explanation = "The kernel refuses a futex whose address is no multiple of 4. Depending on its version glibc then aborts, or goes round and round in pthread_cond_wait, which takes all of a processor."
+	v.Remedy = "Do not put a condition variable into a packed structure, and do not cast unaligned memory to one."
 	return v
 }
 

@@ -28,8 +28,8 @@ func Analyze(c *elfcore.Core, p *nptl.Process, s *module.Set) *Report {
 	a := newAnalyzer(c, p, s)
 	r := &Report{AbortMessage: a.abortMessage()}
 	for i := range c.Threads {
-		f, state := a.futexCall(i)
-		switch state {
+		f := a.calls[i].futex
+		switch a.calls[i].state {
 		case blocked:
 			r.Waits = append(r.Waits, a.classify(i, f))
 		case waking:
@@ -40,8 +40,6 @@ func Analyze(c *elfcore.Core, p *nptl.Process, s *module.Set) *Report {
 				continue
 			}
 			r.Waking = append(r.Waking, i)
-		case spinning:
-			a.spinners = append(a.spinners, spinner{i, f})
 		}
 	}
 	a.report = r
@@ -59,44 +57,86 @@ type analyzer struct {
 	layout  layout
 	musl    bool
 
-	// pthreads finds a handle by its descriptor; tids a thread by its id.
+	// calls are the futex calls of the threads.
+	calls []futexCall
+
+	// pthreads finds a handle by its descriptor; tids a thread by its id in the
+	// core; living a thread by the id that its living handle has in memory,
+	// which is that of the process's own pid namespace.
 	pthreads map[elfcore.Addr]*nptl.Handle
 	tids     map[int]int
-	// cleanups are, for each thread, what it has pushed on its cleanup chain.
-	cleanups [][]cleanup
-	loader   []loaderLock
+	living   map[int]int
+	// stackOf is the stack of each thread; stacks are the known ones by address.
+	stackOf []elfcore.Range
+	stacks  []stackRange
+	// cleanups are, for each thread, what it has pushed on its cleanup chain;
+	// cleaners are the threads that have an object there. conds are the
+	// condition variables among them, condUsers the threads that name one.
+	cleanups  [][]cleanup
+	cleaners  map[elfcore.Addr][]int
+	conds     []condUse
+	condUsers map[elfcore.Addr][]int
+	loader    []loaderLock
 
-	spinners []spinner
-	report   *Report
+	// stackPointers and gone are what pointersToStacks and deadOwner found.
+	stackPointers map[elfcore.Addr]elfcore.Addr
+	gone          map[elfcore.Addr]goneOwner
+	// deadBytes is what deadOwner may still read.
+	deadBytes uint64
+
+	report *Report
 }
 
-type spinner struct {
-	thread int
-	futex  Futex
+type futexCall struct {
+	futex Futex
+	state state
 }
 
 func newAnalyzer(c *elfcore.Core, p *nptl.Process, s *module.Set) *analyzer {
 	a := &analyzer{
 		core: c, process: p, set: s, w: uint64(c.Arch.WordSize()),
-		musl:     p.Libc.Kind == nptl.Musl,
-		pthreads: make(map[elfcore.Addr]*nptl.Handle),
-		tids:     make(map[int]int),
+		musl:      p.Libc.Kind == nptl.Musl,
+		pthreads:  make(map[elfcore.Addr]*nptl.Handle),
+		tids:      make(map[int]int),
+		living:    make(map[int]int),
+		cleaners:  make(map[elfcore.Addr][]int),
+		condUsers: make(map[elfcore.Addr][]int),
+		gone:      make(map[elfcore.Addr]goneOwner),
+		deadBytes: maxDeadBytes,
 	}
 	a.layout = layoutOf(a.w)
 	for _, h := range slices.Concat(p.Cached, p.Handles) {
 		a.pthreads[h.Pthread] = h
+		if h.Owner >= 0 {
+			a.living[h.TID] = h.Owner
+		}
 	}
 	for i := range c.Threads {
 		if _, twice := a.tids[c.Threads[i].TID]; !twice {
 			a.tids[c.Threads[i].TID] = i
 		}
 	}
+	a.findStacks()
+	a.conds = make([]condUse, len(c.Threads))
 	for i := range c.Threads {
+		a.calls = append(a.calls, a.futexCall(i))
 		a.cleanups = append(a.cleanups, a.cleanupChain(i))
+		for _, x := range a.cleanups[i] {
+			a.cleaners[x.arg] = append(a.cleaners[x.arg], i)
+			if x.inner != 0 && x.inner != x.arg {
+				a.cleaners[x.inner] = append(a.cleaners[x.inner], i)
+			}
+		}
+		if x, ok := a.condCleanup(i); ok {
+			a.conds[i] = x
+			a.condUsers[x.cond] = append(a.condUsers[x.cond], i)
+		}
 	}
 	a.loader = a.findLoaderLocks()
 	return a
 }
+
+func (a *analyzer) bigEndian() bool { return a.core.ByteOrder.String() == "BigEndian" }
 
 // u32 reads a 32-bit field of an object; false where it is not in the core.
 func (a *analyzer) u32(at elfcore.Addr) (uint32, bool) {
@@ -113,30 +153,4 @@ func (a *analyzer) word(at elfcore.Addr) (elfcore.Addr, bool) {
 // fact adds a piece of evidence.
 func (w *Wait) fact(format string, args ...any) {
 	w.Evidence = append(w.Evidence, fmt.Sprintf(format, args...))
-}
-
-// onOwnStack tells whether an address lies on the stack of a thread, above its
-// stack pointer.
-func (a *analyzer) onOwnStack(i int, at elfcore.Addr) bool {
-	sp, ok := a.core.Threads[i].SP()
-	if !ok || at < sp {
-		return false
-	}
-	if h := a.process.Threads[i].Handle; h >= 0 {
-		if s := a.process.Handles[h].Stack; s != nil && s.Contains(sp) {
-			return s.Contains(at) && at < a.process.Handles[h].Pthread
-		}
-	}
-	seg, ok := a.core.Segment(sp)
-	return ok && seg.Contains(at) && at-sp < 16<<20
-}
-
-// anyStack tells which thread's stack an address lies on, −1 for none.
-func (a *analyzer) anyStack(at elfcore.Addr) int {
-	for i := range a.core.Threads {
-		if a.onOwnStack(i, at) {
-			return i
-		}
-	}
-	return -1
 }

@@ -2,6 +2,7 @@ package locks
 
 import (
 	"fmt"
+	"path"
 	"slices"
 
 	"github.com/corethreads/corethreads/elfcore"
@@ -20,7 +21,7 @@ func (a *analyzer) loaderChains(g *graph) []Verdict {
 			continue
 		}
 		chain, end := g.follow(w)
-		if end == nil || !ownerless(end) {
+		if end == nil || !a.ownerless(end) {
 			continue
 		}
 		v := ends[end.Thread]
@@ -45,8 +46,9 @@ func (a *analyzer) loaderChains(g *graph) []Verdict {
 		for _, x := range v.Threads {
 			v.Objects = append(v.Objects, g.of(x).Object)
 		}
-		a.explainLoaderChain(g, v, g.of(t))
-		out = append(out, *v)
+		if a.explainLoaderChain(g, v, g.of(t)) {
+			out = append(out, *v)
+		}
 	}
 	return out
 }
@@ -64,22 +66,28 @@ func (g *graph) follow(w *Wait) (threads []int, end *Wait) {
 	return threads, end
 }
 
-// ownerless tells whether what a thread waits for is brought about by anyone.
-func ownerless(w *Wait) bool {
+// ownerless tells whether nothing says who is to bring about what a thread waits
+// for. An unknown futex of the C library's own is a lock that somebody holds for
+// a moment.
+func (a *analyzer) ownerless(w *Wait) bool {
 	switch w.Kind {
-	case Sem, Cond, Barrier, RawFutex:
+	case Sem, Cond, Barrier:
 		return true
-	case Join:
-		return false
+	case RawFutex:
+		m := a.set.At(w.Object)
+		return w.Owner < 0 && (m == nil || !m.IsLoader && !isLibc(path.Base(m.String())))
 	}
 	return false
 }
 
 // explainLoaderChain tells the story of a chain for people who have never heard
-// of the loader's lock, and how sure it is.
-func (a *analyzer) explainLoaderChain(g *graph, v *Verdict, end *Wait) {
+// of the loader's lock, and how sure it is. It is false where the chain may well
+// be a moment of a sound program: somebody runs who is not known to wait for any
+// of it, and nothing ties what the last thread waits for to those behind it.
+func (a *analyzer) explainLoaderChain(g *graph, v *Verdict, end *Wait) bool {
 	holder := a.tid(end.Thread)
-	for _, t := range v.Threads[:len(v.Threads)-1] {
+	behind := v.Threads[:len(v.Threads)-1]
+	for _, t := range behind {
 		w := g.of(t)
 		v.fact("thread %d waits for %s at %s, owned by thread %d", a.tid(t), w.Name, a.name(w.Object), a.tid(w.Owner))
 	}
@@ -87,19 +95,26 @@ func (a *analyzer) explainLoaderChain(g *graph, v *Verdict, end *Wait) {
 	v.Evidence = append(v.Evidence, end.Evidence...)
 
 	home := a.set.At(end.Object)
-	constructor := a.inConstructor(end.Thread)
-	var fromHome []int
-	for _, t := range v.Threads[:len(v.Threads)-1] {
+	poster := -1
+	for _, t := range behind {
 		if home != nil && a.startModule(t) == home && !home.IsLoader && !home.IsExecutable {
-			fromHome = append(fromHome, a.tid(t))
+			poster = t
 			v.fact("thread %d started in %s, in whose data the %s lies", a.tid(t), home, end.Kind)
+		} else if at, ok := a.mentions(t, end.Object); ok {
+			poster = t
+			v.fact("thread %d has the address of the %s on its stack, at %s", a.tid(t), end.Kind, at)
 		}
 	}
+	constructor := a.inConstructor(end.Thread)
 	if constructor {
-		v.fact("the stack of thread %d holds addresses in the loader's code below the frame that waits: it runs inside dlopen, in a constructor", holder)
+		v.fact("the stack of thread %d has addresses in the loader's code above the frame that waits: it runs inside dlopen, in a constructor", holder)
 	}
-	if len(fromHome) > 0 || constructor || a.runnable(v.Threads) == 0 {
+	active, idle := a.others(v.Threads)
+	switch {
+	case poster >= 0 || active+idle == 0:
 		v.Confidence = High
+	case active > 0:
+		return false
 	}
 	if end.Timed {
 		v.lower()
@@ -107,33 +122,55 @@ func (a *analyzer) explainLoaderChain(g *graph, v *Verdict, end *Wait) {
 	}
 	if end.Shared {
 		v.lower()
-		v.doubt("another process could post: the %s can be shared", end.Kind)
+		v.doubt("another process could do it: the %s can be shared", end.Kind)
 	}
-	if n := a.runnable(v.Threads); n > 0 {
-		v.doubt("%s of this process %s in no futex wait and could still post; so could a signal handler", plural(n, "other thread"), isAre(n))
+	if n := active + idle; n > 0 {
+		v.doubt("%s of this process %s not in a wait that is known and could still do it; so could a signal handler", plural(n, "other thread"), isAre(n))
 	} else {
-		v.doubt("a signal handler could still post")
+		v.doubt("a signal handler could still do it")
 	}
+	a.tellLoaderChain(v, end, constructor, poster, home)
+	return true
+}
+
+// tellLoaderChain writes the summary, the explanation and the remedy.
+func (a *analyzer) tellLoaderChain(v *Verdict, end *Wait, constructor bool, poster int, home *module.Module) {
+	holder := a.tid(end.Thread)
 	what := map[Kind]string{Sem: "a semaphore to be posted", Cond: "a condition variable to be signalled", Barrier: "others to arrive at a barrier", RawFutex: "a futex to be woken"}[end.Kind]
-	v.Summary = fmt.Sprintf("thread %d holds the dynamic loader's lock and waits for %s, while %s for that lock", holder, what, waitText(len(v.Threads)-1))
-	where := "inside dlopen, dlclose or a dl_iterate_phdr callback"
+	n := len(v.Threads) - 1
+	v.Summary = fmt.Sprintf("thread %d holds the dynamic loader's lock and waits for %s; %s for that lock", holder, what, plural(n, "other thread")+" "+waitWaits(n))
+	where := "inside dlopen, dlclose or a callback of dl_iterate_phdr"
 	if constructor {
 		where = "in a library's constructor, which the loader runs inside dlopen"
 	}
-	v.Explanation = fmt.Sprintf("The dynamic loader has one lock for the whole process. Whoever loads or unloads a library holds it, and keeps it while the library's constructors run; dlopen, dlsym, dladdr and, in older glibc, the first touch of a thread-local variable in another thread need it as well. Thread %d holds it, %s, and waits for %s. ", holder, where, what)
-	if len(fromHome) > 0 {
-		v.Explanation += fmt.Sprintf("The one to do that would be thread %d, which the same library %s has started; but it needs the loader's lock first. Neither can go on.", fromHome[0], home)
-	} else {
+	v.Explanation = fmt.Sprintf("The dynamic loader has a lock for the whole process. Whoever loads or unloads a library holds it, also while the library's constructors run; dlopen, dlsym, dladdr and, in older glibc, the first touch of a thread-local variable in another thread need it, too. Thread %d holds it, %s, and waits for %s. ", holder, where, what)
+	switch {
+	case poster >= 0 && home != nil && a.startModule(poster) == home:
+		v.Explanation += fmt.Sprintf("The one to do that is most likely thread %d, which the same library %s has started; but it needs the loader's lock first. Neither can go on.", a.tid(poster), home)
+	case poster >= 0:
+		v.Explanation += fmt.Sprintf("The one to do that is most likely thread %d, which has its address; but it needs the loader's lock first. Neither can go on.", a.tid(poster))
+	default:
 		v.Explanation += "If one of the threads that wait for the lock is the one to do that, neither can go on."
 	}
 	v.Remedy = "Do not wait for another thread in a constructor, or in a callback of dl_iterate_phdr: start the thread there, and wait for it when the library is first used."
 }
 
-func waitText(n int) string {
-	if n == 1 {
-		return "another thread waits"
+// mentions tells where a thread's stack has an address.
+func (a *analyzer) mentions(thread int, object elfcore.Addr) (elfcore.Addr, bool) {
+	const window = 8 << 10
+	for at, p := range a.stackWords(thread, window) {
+		if p == object {
+			return at, true
+		}
 	}
-	return fmt.Sprintf("%d other threads wait", n)
+	return 0, false
+}
+
+func waitWaits(n int) string {
+	if n == 1 {
+		return "waits"
+	}
+	return "wait"
 }
 
 func plural(n int, noun string) string {
@@ -148,6 +185,13 @@ func isAre(n int) string {
 		return "is"
 	}
 	return "are"
+}
+
+func hasHave(n int) string {
+	if n == 1 {
+		return "has"
+	}
+	return "have"
 }
 
 // startModule is the module that a thread's start routine lies in, nil for
@@ -165,16 +209,12 @@ func (a *analyzer) startModule(thread int) *module.Module {
 // _dl_init.
 func (a *analyzer) inConstructor(thread int) bool {
 	ld := a.set.Loader()
-	sp, ok := a.core.Threads[thread].SP()
-	if !ok || ld == nil {
+	if ld == nil {
 		return false
 	}
 	const window = 32 << 10
-	b := make([]byte, window)
-	n, _ := a.core.ReadMemory(b, sp)
 	hits := 0
-	for at := uint64(0); at+a.w <= uint64(n); at += a.w {
-		p := elfcore.Addr(a.core.WordOf(b[at:]))
+	for _, p := range a.stackWords(thread, window) {
 		if !ld.Contains(p) {
 			continue
 		}
@@ -185,68 +225,35 @@ func (a *analyzer) inConstructor(thread int) bool {
 	return hits >= 3
 }
 
-// runnable counts the threads, besides those of a verdict and the one that died,
-// that are blocked in no futex wait.
-func (a *analyzer) runnable(except []int) int {
-	waits := make(map[int]bool)
-	for i := range a.report.Waits {
-		waits[a.report.Waits[i].Thread] = true
+// others counts the threads, besides those of a verdict and the one that died,
+// that are in no wait for another thread: those that were running, and those
+// that slept in a system call, where only something from outside wakes them. On
+// architectures whose registers do not tell, they count as asleep.
+func (a *analyzer) others(except []int) (active, idle int) {
+	skip := make(map[int]bool)
+	for _, t := range except {
+		skip[t] = true
 	}
-	n := 0
+	for i := range a.report.Waits {
+		skip[a.report.Waits[i].Thread] = true
+	}
 	for i := range a.core.Threads {
-		if !waits[i] && !slices.Contains(except, i) && !a.crashed(i) {
-			n++
+		switch {
+		case skip[i] || a.crashed(i):
+		case a.asleep(i):
+			idle++
+		default:
+			active++
 		}
 	}
-	return n
+	return active, idle
 }
 
-// arenaSelf finds threads that wait for a lock of malloc inside a signal handler
-// that has interrupted malloc itself: the lock is the thread's own.
-func (a *analyzer) arenaSelf(*graph) []Verdict {
-	var out []Verdict
-	for i := range a.report.Waits {
-		w := &a.report.Waits[i]
-		if w.Kind != MallocArena {
-			continue
-		}
-		at, ok := a.signalFrame(w.Thread)
-		if !ok {
-			continue
-		}
-		v := Verdict{ID: SelfDeadlock, Confidence: High, Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: slices.Clone(w.Evidence)}
-		v.fact("its stack has, at %s, the return address of a signal frame", at)
-		v.Summary = fmt.Sprintf("thread %d waits in a signal handler for malloc's lock, which the code that the signal interrupted holds", a.tid(w.Thread))
-		v.Explanation = "A signal handler called malloc or free while the same thread was inside malloc. The lock is not recursive."
-		v.Remedy = "Do not allocate in signal handlers; use only async-signal-safe functions there."
-		v.doubt("malloc does not record who holds its lock: another thread could")
-		out = append(out, v)
-	}
-	return out
-}
-
-// signalFrame looks for a signal frame on a thread's stack: the address of the
-// code that returns from one, which is in libc or in the vDSO.
-func (a *analyzer) signalFrame(thread int) (elfcore.Addr, bool) {
-	sp, ok := a.core.Threads[thread].SP()
+// asleep tells whether a thread slept in a system call when the process died.
+func (a *analyzer) asleep(i int) bool {
+	c, ok := systemCall(a.core, &a.core.Threads[i])
 	if !ok {
-		return 0, false
+		return false
 	}
-	const window = 64 << 10
-	b := make([]byte, window)
-	n, _ := a.core.ReadMemory(b, sp)
-	for at := uint64(0); at+a.w <= uint64(n); at += a.w {
-		p := elfcore.Addr(a.core.WordOf(b[at:]))
-		if s, ok := a.core.Segment(p); !ok || !s.Executable() {
-			continue
-		}
-		code := make([]byte, 9)
-		if _, err := a.set.ReadMemory(code, p); err == nil && string(code) == "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05" {
-			return sp + elfcore.Addr(at), true // mov $15,%rax; syscall: rt_sigreturn on x86-64
-		}
-		if sym, _, ok := a.set.Symbolize(p); ok && (sym.Name == "__restore_rt" || sym.Name == "__kernel_rt_sigreturn") {
-			return sp + elfcore.Addr(at), true
-		}
-	}
-	return 0, false
+	return a.calls[i].state != waking && (!c.known || restarts(c.result) || c.result == eIntr)
 }

@@ -143,12 +143,7 @@ func (e *explainer) cond(what string, refs, size, wrefs, signals uint64) Reading
 	if w&4 != 0 {
 		meaning += ", being destroyed"
 	}
-	waiting := 0
-	for i := range e.core.Threads {
-		if c, _, _, ok := e.condCleanup(i); ok && c == e.at {
-			waiting++
-		}
-	}
+	waiting := len(e.condUsers[e.at])
 	r.Fields = append(r.Fields, Field{"__wseq", 0, e.u64(0), "number of waits, times 2; bit 0 is the group of new waiters"}, Field{"__g1_start", 8, e.u64(8), ""})
 	if refs != 0 {
 		r.Fields = append(r.Fields, Field{"__g_refs[0]", refs, uint64(e.u32(refs)), ""}, Field{"__g_refs[1]", refs + 4, uint64(e.u32(refs + 4)), ""})

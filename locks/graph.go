@@ -94,7 +94,16 @@ func (g *graph) cycle(threads []int) Verdict {
 		return v
 	}
 	v.Summary = fmt.Sprintf("%d threads wait for each other in a ring", len(threads))
-	v.Remedy = "Take these locks in the same order everywhere."
+	switch {
+	case kinds[Join] > 0 && kinds[LoaderLock] > 0:
+		v.Remedy = "Do not wait for a thread in a library's constructor or in a callback of dl_iterate_phdr: the dynamic loader's lock is held there, and dlopen, dlsym and dladdr in that thread need it."
+	case kinds[Join] > 0:
+		v.Remedy = "Do not join a thread while holding a lock that it needs."
+	case kinds[Once] > 0:
+		v.Remedy = "Take no lock in a routine of pthread_once that is also held around a call of pthread_once."
+	default:
+		v.Remedy = "Take these locks in the same order everywhere."
+	}
 	return v
 }
 
@@ -118,7 +127,7 @@ func (a *analyzer) goneOwners(*graph) []Verdict {
 	byOwner := make(map[int]int)
 	for i := range a.report.Waits {
 		w := &a.report.Waits[i]
-		if w.Owner >= 0 || w.OwnerTID == 0 && w.OwnerState != OwnerZombie || w.Kind == RawFutex {
+		if w.Owner >= 0 || w.OwnerTID == 0 && w.OwnerState != OwnerZombie || w.OwnerState == OwnerUnknown || w.Kind == RawFutex {
 			continue
 		}
 		if w.Kind == Join {

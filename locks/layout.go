@@ -8,7 +8,7 @@ import "github.com/corethreads/corethreads/elfcore"
 type layout struct {
 	mutexKind, mutexUsers, mutexList uint64
 	rwlockWriter, rwlockShared       uint64
-	rwlockFlags                      uint64
+	rwlockFlags, rwlockSize          uint64
 }
 
 const (
@@ -19,9 +19,9 @@ const (
 
 func layoutOf(w uint64) layout {
 	if w == 4 {
-		return layout{mutexKind: 12, mutexUsers: 16, mutexList: 20, rwlockWriter: 28, rwlockShared: 25, rwlockFlags: 24}
+		return layout{mutexKind: 12, mutexUsers: 16, mutexList: 20, rwlockWriter: 28, rwlockShared: 25, rwlockFlags: 24, rwlockSize: 32}
 	}
-	return layout{mutexKind: 16, mutexUsers: 12, mutexList: 24, rwlockWriter: 24, rwlockShared: 28, rwlockFlags: 48}
+	return layout{mutexKind: 16, mutexUsers: 12, mutexList: 24, rwlockWriter: 24, rwlockShared: 28, rwlockFlags: 48, rwlockSize: 56}
 }
 
 // Bits of a mutex's kind (nptl/pthreadP.h).
@@ -37,6 +37,15 @@ const (
 
 	ownerInconsistent   = 0x7fffffff // taken after EOWNERDEAD, not yet made consistent
 	ownerNotRecoverable = 0x7ffffffe
+)
+
+const (
+	// maxTID is the highest id that the kernel gives a thread (PID_MAX_LIMIT,
+	// linux/threads.h).
+	maxTID = 4 << 20
+	// maxUsers is more than the threads that use one object: counts above are
+	// no counts.
+	maxUsers = 100000
 )
 
 // mutexImage is a pthread_mutex_t as it is in memory.
@@ -63,7 +72,7 @@ func (a *analyzer) mutexAt(at elfcore.Addr) (mutexImage, bool) {
 // sound tells whether kind and counts can be those of a mutex that somebody
 // holds or waits for.
 func (m *mutexImage) sound() bool {
-	return m.kind&^kindKnown == 0 && m.users >= 1 && m.users < 100000 && m.owner != 0
+	return m.kind&^kindKnown == 0 && m.users >= 1 && m.users < maxUsers && m.owner != 0 && (m.owner <= maxTID || m.owner >= ownerNotRecoverable)
 }
 
 // typeName is the mutex's type as the standard names it.

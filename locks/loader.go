@@ -65,14 +65,16 @@ func (a *analyzer) lockRun(b []byte, at, size uint64) uint64 {
 	for k < 3 && at+(k+1)*size <= uint64(len(b)) && a.recursiveImage(b[at+k*size:at+(k+1)*size]) {
 		k++
 	}
-	if k < 2 || at+k*size+8 > uint64(len(b)) {
-		return 0
+	// The count has 64 bits, aligned to that on some 32-bit systems.
+	for _, end := range []uint64{at + k*size, (at + k*size + 7) &^ 7} {
+		if k < 2 || end+8 > uint64(len(b)) {
+			return 0
+		}
+		if adds := a.core.ByteOrder.Uint64(b[end:]); adds >= 1 && adds <= maxLoaded {
+			return k
+		}
 	}
-	adds := a.core.ByteOrder.Uint64(b[at+k*size:])
-	if adds < 1 || adds > maxLoaded {
-		return 0
-	}
-	return k
+	return 0
 }
 
 // recursiveImage tells whether bytes are a recursive mutex that is free, or held
@@ -81,10 +83,10 @@ func (a *analyzer) recursiveImage(b []byte) bool {
 	o := a.core.ByteOrder
 	lock, count, owner := o.Uint32(b), o.Uint32(b[mutexCount:]), o.Uint32(b[mutexOwner:])
 	users, kind := o.Uint32(b[a.layout.mutexUsers:]), o.Uint32(b[a.layout.mutexKind:])
-	if kind != kindRecursive || lock > 2 || (owner == 0) != (count == 0) || users > 100000 {
+	if kind != kindRecursive || lock > 2 || (owner == 0) != (count == 0) || owner > maxTID || users > maxUsers {
 		return false
 	}
-	for _, x := range b[a.layout.mutexKind+4:] {
+	for _, x := range b[max(a.layout.mutexKind, a.layout.mutexUsers)+4:] {
 		if x != 0 {
 			return false
 		}
@@ -92,8 +94,9 @@ func (a *analyzer) recursiveImage(b []byte) bool {
 	return true
 }
 
-// loaderLockAt names the loader's lock at an address; one that was not found by
-// its shape, but is a recursive mutex in the loader's data, is one all the same.
+// loaderLockAt names the loader's lock at an address. One that was not found by
+// its shape, but is a recursive mutex in the loader's data, is one all the same,
+// without a name.
 func (a *analyzer) loaderLockAt(at elfcore.Addr) (string, bool) {
 	for _, l := range a.loader {
 		if l.addr == at {
@@ -105,5 +108,5 @@ func (a *analyzer) loaderLockAt(at elfcore.Addr) (string, bool) {
 		return "", false
 	}
 	m, ok := a.mutexAt(at)
-	return "a lock of the loader", ok && m.kind == kindRecursive
+	return "", ok && m.kind == kindRecursive && m.sound()
 }

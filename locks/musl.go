@@ -92,20 +92,33 @@ func (a *analyzer) isMuslBarrier(_ int, w *Wait) bool {
 	return false
 }
 
-// pointerTo searches the modules' data for a pointer.
+// pointerTo finds a pointer to a place on a stack in the modules' data, which is
+// searched once.
 func (a *analyzer) pointerTo(target elfcore.Addr) (elfcore.Addr, bool) {
-	for _, m := range a.set.Modules {
-		for _, data := range a.set.WritableData(m) {
-			b := make([]byte, min(data.Len(), 8<<20))
-			n, _ := a.core.ReadMemory(b, data.Start)
-			for at := uint64(0); at+a.w <= uint64(n); at += a.w {
-				if elfcore.Addr(a.core.WordOf(b[at:])) == target {
-					return data.Start + elfcore.Addr(at), true
-				}
+	if a.stackPointers == nil {
+		a.stackPointers = make(map[elfcore.Addr]elfcore.Addr)
+		for _, m := range a.set.Modules {
+			for _, data := range a.set.WritableData(m) {
+				a.findStackPointers(data)
 			}
 		}
 	}
-	return 0, false
+	at, ok := a.stackPointers[target]
+	return at, ok
+}
+
+func (a *analyzer) findStackPointers(data elfcore.Range) {
+	b := make([]byte, min(data.Len(), maxModuleData))
+	n, _ := a.core.ReadMemory(b, data.Start)
+	for at := uint64(0); at+a.w <= uint64(n); at += a.w {
+		p := elfcore.Addr(a.core.WordOf(b[at:]))
+		if p == 0 || a.anyStack(p) < 0 {
+			continue
+		}
+		if _, twice := a.stackPointers[p]; !twice {
+			a.stackPointers[p] = data.Start + elfcore.Addr(at)
+		}
+	}
 }
 
 const (

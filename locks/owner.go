@@ -2,6 +2,7 @@ package locks
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/nptl"
@@ -20,19 +21,26 @@ func (a *analyzer) ownedBy(w *Wait, tid uint32, recorded bool) {
 		return
 	}
 	w.OwnerTID = int(tid)
-	// The id in memory is that of the process's own pid namespace.
-	for _, h := range a.process.Handles {
-		if h.Owner >= 0 && h.TID == int(tid) {
-			w.Owner, w.OwnerState = h.Owner, OwnerLive
-			w.OwnerTID = a.core.Threads[h.Owner].TID
-			return
-		}
-	}
-	if t, ok := a.tids[int(tid)]; ok && !a.handleSaysOtherwise(t) {
-		w.Owner, w.OwnerState = t, OwnerLive
+	if t, ok := a.threadOf(tid); ok {
+		w.Owner, w.OwnerTID, w.OwnerState = t, a.tid(t), OwnerLive
 		return
 	}
 	a.goneOwner(w)
+}
+
+// threadOf finds the thread that has an id in its own memory.
+func (a *analyzer) threadOf(tid uint32) (int, bool) {
+	if t, ok := a.living[int(tid)]; ok {
+		return t, true
+	}
+	t, ok := a.tids[int(tid)]
+	return t, ok && !a.handleSaysOtherwise(t)
+}
+
+// lives tells whether a thread of the core has an id in its own memory.
+func (a *analyzer) lives(tid uint32) bool {
+	_, ok := a.threadOf(tid)
+	return ok
 }
 
 // handleSaysOtherwise tells whether a thread of the core has another id in
@@ -50,19 +58,37 @@ func (a *analyzer) handleSaysOtherwise(t int) bool {
 func (a *analyzer) goneOwner(w *Wait) {
 	w.OwnerState = OwnerNotInCore
 	switch {
+	case a.threadsMissing():
+		w.OwnerState = OwnerUnknown
+		w.fact("owner %d is not among the threads, but the core does not show all of them", w.OwnerTID)
 	case w.Shared:
 		w.fact("owner %d is no thread of this core: the object can be used by other processes, so it may be one of theirs", w.OwnerTID)
 	case a.forkChild():
 		w.OwnerState = OwnerParent
 		w.fact("owner %d is no thread of this core; the process is the child of a fork, and glibc's stack cache holds descriptors of the parent's threads", w.OwnerTID)
 	default:
-		if h, why := a.deadOwner(w); h != nil {
+		if gone := a.deadOwner(w); gone.handle != nil {
 			w.OwnerState = OwnerZombie
-			w.fact("owner %d has exited: %s", w.OwnerTID, why)
+			w.fact("owner %d has exited: %s", w.OwnerTID, gone.why)
 		} else {
 			w.fact("owner %d is no thread of this core", w.OwnerTID)
 		}
 	}
+}
+
+// threadsMissing tells whether an id that is not found may be that of a living
+// thread all the same: notes are cut, or the ids in memory are those of another
+// pid namespace, and not all threads' handles are known.
+func (a *analyzer) threadsMissing() bool {
+	if a.core.NotesCut {
+		return true
+	}
+	otherNamespace, unknown := false, false
+	for i := range a.core.Threads {
+		unknown = unknown || a.process.Threads[i].Handle < 0
+		otherNamespace = otherNamespace || a.memoryTID(i) != a.tid(i)
+	}
+	return otherNamespace && unknown
 }
 
 // forkChild tells whether this process is the child of a fork of a process with
@@ -77,34 +103,62 @@ func (a *analyzer) forkChild() bool {
 	return false
 }
 
+// goneOwner is the handle of an exited thread that held an object, nil for none,
+// and what shows it.
+type goneOwner struct {
+	handle *nptl.Handle
+	why    string
+}
+
+// maxDeadBytes bounds how much of dead stacks is searched in one core.
+const maxDeadBytes = 256 << 20
+
 // deadOwner finds the handle of the exited thread that held an object: one on
-// whose dead stack the object's address and the id still stand, or else the only
-// one there is.
-func (a *analyzer) deadOwner(w *Wait) (*nptl.Handle, string) {
+// whose dead stack the object's address still stands, or else any, where the id
+// can only be one of this process's.
+func (a *analyzer) deadOwner(w *Wait) goneOwner {
+	if x, ok := a.gone[w.Object]; ok {
+		return x
+	}
 	var gone []*nptl.Handle
-	for _, list := range [][]*nptl.Handle{a.process.Handles, a.process.Cached} {
-		for _, h := range list {
-			if h.Owner < 0 && h.Exiting() && h.Stack != nil {
-				gone = append(gone, h)
-			}
+	for _, h := range slices.Concat(a.process.Handles, a.process.Cached) {
+		if h.Owner < 0 && h.Exiting() && h.Stack != nil {
+			gone = append(gone, h)
 		}
 	}
-	const window = 64 << 10 // of the stack's used end
+	var out goneOwner
+	if len(gone) > 0 && a.core.Process != nil && w.OwnerTID > a.core.Process.PID {
+		out = goneOwner{gone[0], fmt.Sprintf("%s of this process %s, and no other process can use the object", plural(len(gone), "thread"), hasHave(len(gone)))}
+	}
 	for _, h := range gone {
-		end := h.Pthread
-		start := max(h.Stack.Start, end-window)
-		b := make([]byte, end-start)
-		n, _ := a.core.ReadMemory(b, start)
-		for at := uint64(0); at+a.w <= uint64(n); at += a.w {
-			if elfcore.Addr(a.core.WordOf(b[at:])) == w.Object {
-				return h, fmt.Sprintf("the dead stack of handle %s has the object's address, at %s", h.Pthread, start+elfcore.Addr(at))
-			}
+		if at, ok := a.onDeadStack(h, w.Object); ok {
+			out = goneOwner{h, fmt.Sprintf("the dead stack of handle %s has the object's address, at %s", h.Pthread, at)}
+			break
 		}
 	}
-	if len(gone) > 0 && w.OwnerTID > 0 && a.core.Process != nil && w.OwnerTID > a.core.Process.PID {
-		return gone[0], fmt.Sprintf("%d threads of this process have, and no other process can use the object", len(gone))
+	a.gone[w.Object] = out
+	return out
+}
+
+// onDeadStack searches the used end of an exited thread's stack for an address.
+func (a *analyzer) onDeadStack(h *nptl.Handle, object elfcore.Addr) (elfcore.Addr, bool) {
+	const window = 64 << 10
+	start := h.Stack.Start
+	if h.Pthread > h.Stack.Start+window {
+		start = h.Pthread - window
 	}
-	return nil, ""
+	if h.Pthread <= start || uint64(h.Pthread-start) > a.deadBytes {
+		return 0, false
+	}
+	b := make([]byte, h.Pthread-start)
+	a.deadBytes -= uint64(len(b))
+	n, _ := a.core.ReadMemory(b, start)
+	for at := uint64(0); at+a.w <= uint64(n); at += a.w {
+		if elfcore.Addr(a.core.WordOf(b[at:])) == object {
+			return start + elfcore.Addr(at), true
+		}
+	}
+	return 0, false
 }
 
 // ownedByHandle notes the owner of an object by its descriptor.
@@ -121,31 +175,6 @@ func (a *analyzer) ownedByHandle(w *Wait, h *nptl.Handle) {
 	default:
 		w.OwnerState = OwnerNotInCore
 	}
-}
-
-// deadPIMutex searches the stack of a thread that glibc has parked for the
-// address of a PI mutex whose owner is no thread of the core: the mutex that it
-// wanted.
-func (a *analyzer) deadPIMutex(i int) (mutexImage, elfcore.Addr, bool) {
-	sp, ok := a.core.Threads[i].SP()
-	if !ok {
-		return mutexImage{}, 0, false
-	}
-	const window = 4 << 10 // of pthread_mutex_lock and its caller
-	b := make([]byte, window)
-	n, _ := a.core.ReadMemory(b, sp)
-	for at := uint64(0); at+a.w <= uint64(n); at += a.w {
-		p := elfcore.Addr(a.core.WordOf(b[at:]))
-		if uint64(p)%4 != 0 || p == 0 {
-			continue
-		}
-		m, ok := a.mutexAt(p)
-		if !ok || m.kind&kindPI == 0 || m.kind&^kindKnown != 0 || m.lock&futexTIDs == 0 {
-			continue
-		}
-		return m, sp + elfcore.Addr(at), true
-	}
-	return mutexImage{}, 0, false
 }
 
 // crashed tells whether a thread is the one that died.

@@ -47,6 +47,9 @@ func (a *analyzer) judgePI(m mutexImage, threads []int) (Verdict, bool) {
 		v.lower()
 		v.doubt("the program was recorded under rr, which changes PI mutexes itself")
 	}
+	if m.owner == 0 {
+		return v, false // it changes hands: the owner is noted after the word
+	}
 	switch {
 	case m.lock == 0 || tid != m.owner && m.owner != ownerInconsistent && m.lock&ownerDied == 0:
 		v.ID = PIWordOverwritten
@@ -64,10 +67,11 @@ func (a *analyzer) judgePI(m mutexImage, threads []int) (Verdict, bool) {
 		v.Summary = fmt.Sprintf("the PI mutex %s has waiters, but its waiters bit is not set: they will never be woken", a.name(m.addr))
 		v.Explanation = fmt.Sprintf("While threads wait for a PI mutex, FUTEX_WAITERS (0x80000000) must be set in its word, so that the owner asks the kernel to hand it over. Here the bit is missing: thread %d will unlock it by itself, and nobody wakes the others.", tid)
 		v.Remedy = "Something has written to the mutex: a copy of it (memcpy of a structure), an atomic store by a wrapper or profiler, or a second initialisation."
-		v.doubt("the kernel sets the bit before it lets a thread sleep, so that no moment of a sound program looks like this")
+		v.fact("the kernel sets the bit before it lets a thread sleep, and the owner cannot clear it by itself")
+		v.doubt("an owner that unlocks and locks again in the microseconds in which the process is killed could leave the same")
 		return v, true
 	}
-	if _, alive := a.tids[int(tid)]; !alive && m.lock&ownerDied == 0 && !m.shared() && a.core.Process != nil && !a.ownerByHandle(tid) {
+	if !a.lives(tid) && m.lock&ownerDied == 0 && !m.shared() && !a.threadsMissing() {
 		v.ID, v.Confidence = PIOwnerDied, Medium
 		v.Summary = fmt.Sprintf("the PI mutex %s is owned by thread %d, which is not in the core", a.name(m.addr), tid)
 		v.Remedy = "Find the path on which that thread returns with the lock held."
@@ -75,16 +79,6 @@ func (a *analyzer) judgePI(m mutexImage, threads []int) (Verdict, bool) {
 		return v, true
 	}
 	return v, false
-}
-
-// ownerByHandle tells whether a living thread carries an id in memory.
-func (a *analyzer) ownerByHandle(tid uint32) bool {
-	for _, h := range a.process.Handles {
-		if h.Owner >= 0 && h.TID == int(tid) {
-			return true
-		}
-	}
-	return false
 }
 
 // wordText decodes the word of a PI or robust mutex.
@@ -125,25 +119,11 @@ func (a *analyzer) deadPIOwners(*graph) []Verdict {
 	var out []Verdict
 	for i := range a.report.Waits {
 		w := &a.report.Waits[i]
-		if w.Kind != PIMutex || w.Futex.pi() {
+		if w.Kind != PIMutex || w.Futex.pi() || w.Owner == w.Thread {
 			continue // parked threads sleep on a word of their own stack
 		}
 		v := Verdict{ID: PIOwnerDied, Confidence: Certain, Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: slices.Clone(w.Evidence)}
-		if w.Guess {
-			v.Confidence = Medium
-			v.doubt("the mutex itself was not found on the thread's stack")
-		}
-		if w.Owner == w.Thread {
-			v.ID = SelfDeadlock
-			v.Summary = fmt.Sprintf("thread %d waits for the %s that it holds itself", a.tid(w.Thread), a.object(w))
-			v.Remedy = "Do not take it twice, or make it recursive."
-			out = append(out, v)
-			continue
-		}
 		v.Summary = fmt.Sprintf("thread %d wanted the %s after its owner, thread %d, had exited: it waits for ever", a.tid(w.Thread), a.object(w), w.OwnerTID)
-		if w.OwnerTID == 0 {
-			v.Summary = fmt.Sprintf("thread %d wanted a PI mutex whose owner was gone: it waits for ever", a.tid(w.Thread))
-		}
 		v.Explanation = "The kernel answers ESRCH when the owner of a PI mutex does not exist any more. A mutex that is not robust has no way to report that, so glibc puts the thread to sleep for good, on a word of its own stack."
 		v.Remedy = "Find the path on which the owner returns with the lock held, or make the mutex robust (PTHREAD_MUTEX_ROBUST) and handle EOWNERDEAD."
 		out = append(out, v)
@@ -160,7 +140,8 @@ func (a *analyzer) piAssertion() []Verdict {
 		return nil
 	}
 	i := a.tids[t.TID]
-	m, at, ok := a.ownMutexOnStack(i, func(m mutexImage) bool {
+	const window = 64 << 10
+	m, at, ok := a.mutexOnStack(i, window, func(m mutexImage) bool {
 		return m.kind&kindPI != 0 && m.kind&kindRobust == 0 && m.lock&ownerDied != 0 && int(m.lock&futexTIDs) == a.memoryTID(i)
 	})
 	if !ok {
@@ -183,25 +164,4 @@ func (a *analyzer) memoryTID(i int) int {
 		return a.process.Handles[h].TID
 	}
 	return a.core.Threads[i].TID
-}
-
-// ownMutexOnStack searches a thread's stack for the address of a mutex.
-func (a *analyzer) ownMutexOnStack(i int, want func(mutexImage) bool) (mutexImage, elfcore.Addr, bool) {
-	sp, ok := a.core.Threads[i].SP()
-	if !ok {
-		return mutexImage{}, 0, false
-	}
-	const window = 64 << 10
-	b := make([]byte, window)
-	n, _ := a.core.ReadMemory(b, sp)
-	for at := uint64(0); at+a.w <= uint64(n); at += a.w {
-		p := elfcore.Addr(a.core.WordOf(b[at:]))
-		if p == 0 || uint64(p)%4 != 0 || !a.onOwnStack(i, sp+elfcore.Addr(at)) {
-			continue
-		}
-		if m, ok := a.mutexAt(p); ok && m.kind&^kindKnown == 0 && want(m) {
-			return m, sp + elfcore.Addr(at), true
-		}
-	}
-	return mutexImage{}, 0, false
 }

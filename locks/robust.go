@@ -66,7 +66,7 @@ func (a *analyzer) robustDeaths(*graph) []Verdict {
 	}
 	for i := range a.report.Waits {
 		w := &a.report.Waits[i]
-		if w.Kind != RobustMutex || w.Owner >= 0 || w.OwnerTID == 0 || w.Shared || w.OwnerState == OwnerParent {
+		if w.Kind != RobustMutex || w.Owner >= 0 || w.OwnerTID == 0 || w.Shared || w.OwnerState == OwnerParent || w.OwnerState == OwnerUnknown {
 			continue
 		}
 		v := Verdict{ID: RobustOwnerDied, Confidence: Medium, Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: w.Evidence}

@@ -15,6 +15,8 @@ const (
 	eRestartNoHand       = -514
 	eRestartRestartBlock = -516
 
+	// eIntr is left by calls that are not restarted, such as epoll_wait.
+	eIntr  = -4
 	eInval = -22
 )
 
@@ -80,9 +82,9 @@ func systemCall(c *elfcore.Core, t *elfcore.Thread) (call, bool) {
 	return out, true
 }
 
-// restarts tells whether the result shows that the thread was blocked.
-func (x *call) restarts() bool {
-	switch x.result {
+// restarts tells whether a result shows that the thread slept in the call.
+func restarts(result int64) bool {
+	switch result {
 	case eRestartSys, eRestartNoIntr, eRestartNoHand, eRestartRestartBlock:
 		return true
 	}
@@ -100,10 +102,10 @@ const (
 )
 
 // futexCall decodes the futex call of a thread.
-func (a *analyzer) futexCall(i int) (Futex, state) {
+func (a *analyzer) futexCall(i int) futexCall {
 	c, ok := systemCall(a.core, &a.core.Threads[i])
 	if !ok {
-		return Futex{}, notInFutex
+		return futexCall{}
 	}
 	var f Futex
 	s := a.core.Arch.Syscall
@@ -121,61 +123,48 @@ func (a *analyzer) futexCall(i int) (Futex, state) {
 	case c.number == futexWaitV:
 		return a.waitV(c)
 	default:
-		return Futex{}, notInFutex
+		return futexCall{}
 	}
 	f.Result, f.Known = c.result, c.known
 	return a.judge(f)
 }
 
 // judge tells whether a decoded call sleeps.
-func (a *analyzer) judge(f Futex) (Futex, state) {
-	if !f.waits() || f.Address == 0 || uint64(f.Address)%4 != 0 && (!f.Known || f.Result != eInval) {
-		return f, notInFutex
+func (a *analyzer) judge(f Futex) futexCall {
+	refused := f.Known && f.Result == eInval
+	if !f.waits() || f.Address == 0 || f.Address%4 != 0 && !refused {
+		return futexCall{futex: f}
 	}
 	word, err := a.core.Uint32(f.Address)
 	f.Current, f.Readable = word, err == nil
-	if f.Known {
-		x := call{result: f.Result}
-		if f.Result == eInval {
-			return f, spinning
-		}
-		if !x.restarts() {
-			return f, notInFutex
-		}
-	}
 	switch {
-	case f.pi():
-		return f, blocked
-	case f.Readable && f.Current != f.Value:
-		return f, waking
-	case !f.Readable && !f.Known:
-		return f, notInFutex
+	case refused:
+		return futexCall{f, spinning}
+	case f.Known && !restarts(f.Result), !f.Readable && !f.Known:
+		return futexCall{futex: f}
+	case !f.pi() && f.Readable && f.Current != f.Value:
+		return futexCall{f, waking}
 	}
-	return f, blocked
+	return futexCall{f, blocked}
 }
 
 // waitV decodes futex_waitv(2), which waits for several words at once: {u64
 // value, u64 address, u32 flags, u32 0} each. The first stands for all.
-func (a *analyzer) waitV(c call) (Futex, state) {
-	n := min(c.args[1], maxWaitVLen)
-	var first Futex
-	for i := range n {
+func (a *analyzer) waitV(c call) futexCall {
+	var first futexCall
+	for i := range min(c.args[1], maxWaitVLen) {
 		b := make([]byte, 24)
 		if _, err := a.core.ReadMemory(b, elfcore.Addr(c.args[0]+24*i)); err != nil {
-			return first, notInFutex
+			return futexCall{}
 		}
 		o := a.core.ByteOrder
-		f := Futex{Address: elfcore.Addr(o.Uint64(b[8:])), Value: uint32(o.Uint64(b)), Op: opWait | o.Uint32(b[16:])&opPrivate, Timeout: elfcore.Addr(c.args[3]), Result: c.result, Known: c.known}
-		f, s := a.judge(f)
-		if s != blocked {
-			return f, s
+		x := a.judge(Futex{Address: elfcore.Addr(o.Uint64(b[8:])), Value: uint32(o.Uint64(b)), Op: opWait | o.Uint32(b[16:])&opPrivate, Timeout: elfcore.Addr(c.args[3]), Result: c.result, Known: c.known})
+		if x.state != blocked {
+			return x
 		}
 		if i == 0 {
-			first = f
+			first = x
 		}
 	}
-	if n == 0 {
-		return first, notInFutex
-	}
-	return first, blocked
+	return first
 }

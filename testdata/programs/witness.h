@@ -73,6 +73,9 @@ static const struct scenario *scenario;
 /* Whether to stay alive at the end, for a debugger to dump the process. */
 static bool stay;
 
+/* Writes what else a program has to say into truth.json, where it is set. */
+static void (*more_truth)(int fd);
+
 static struct witness *enrol(const char *role, const char *state, enum stack stack)
 {
 	MUST(witness_count < MAX_WITNESSES);
@@ -236,7 +239,10 @@ static void write_truth(pid_t crash_tid, pid_t shadowed)
 			continue;
 		dprintf(fd, "%s\"%#lx\"", comma, ADDRESS(w->self)), comma = ",";
 	}
-	MUST(dprintf(fd, "],\n \"shadowed_lwp\":%s,\n \"notes\":\"%s\"}\n", shadow, scenario->notes) > 0);
+	dprintf(fd, "],");
+	if (more_truth != NULL)
+		more_truth(fd);
+	MUST(dprintf(fd, "\n \"shadowed_lwp\":%s,\n \"notes\":\"%s\"}\n", shadow, scenario->notes) > 0);
 	MUST(close(fd) == 0);
 }
 
