@@ -59,7 +59,7 @@ func model(c *elfcore.Core, p *nptl.Process) Debugger {
 	for i := range d.Handle {
 		d.Handle[i] = -1
 	}
-	if d.ThreadDebugging, d.Reason = opens(p); !d.ThreadDebugging {
+	if d.ThreadDebugging, d.Reason = opens(c, p); !d.ThreadDebugging {
 		return d
 	}
 	thread := make(map[int]int, len(c.Threads))
@@ -71,9 +71,8 @@ func model(c *elfcore.Core, p *nptl.Process) Debugger {
 	seen := make(map[int]bool)
 	for i, h := range p.Handles {
 		id := d.Reported[i]
-		// gdb skips −1 since 7.9 (glibc bug 17707); libthread_db up to 2.24
-		// passes over handles of another process id.
-		if h.Position < 0 || id == -1 || p.Layout.PID != 0 && h.PID != pid || seen[id] {
+		// gdb skips −1 since 7.9 (glibc bug 17707).
+		if h.Position < 0 || id == -1 || p.Layout.PID != 0 && !ofProcess(h, pid) || seen[id] {
 			continue
 		}
 		seen[id] = true
@@ -90,8 +89,23 @@ func model(c *elfcore.Core, p *nptl.Process) Debugger {
 	return d
 }
 
-// opens tells whether libthread_db can list the threads.
-func opens(p *nptl.Process) (bool, string) {
+// ofProcess tells whether libthread_db up to 2.24 takes a handle for one of this
+// process, by the member pid. That of a thread which is about to fork is
+// negative, and stays so in the child of _Fork, whose id is then in tid
+// (nptl_db/td_ta_thr_iter.c).
+func ofProcess(h *nptl.Handle, pid int) bool {
+	switch {
+	case h.PID >= 0:
+		return h.PID == pid
+	case -h.PID == pid:
+		return true
+	}
+	return h.TID == pid
+}
+
+// opens tells whether libthread_db can list the threads, and why not or on what
+// that depends.
+func opens(c *elfcore.Core, p *nptl.Process) (bool, string) {
 	if !p.Found {
 		switch {
 		case p.Libc.Kind == nptl.Musl:
@@ -113,6 +127,12 @@ func opens(p *nptl.Process) (bool, string) {
 			return false, fmt.Sprintf("%s never ends: gdb hangs while it loads the core", l.Kind)
 		}
 		return false, fmt.Sprintf("%s does not close: libthread_db refuses the process", l.Kind)
+	}
+	switch {
+	case len(c.Auxv) > 0 && c.Auxv[elfcore.AuxBase] == 0:
+		return true, "only if the program was not stripped: libthread_db finds the lists of a static program by its symbol table"
+	case p.Libc.Max != 0 && p.Libc.Max <= 33:
+		return true, "only if libpthread was not stripped: up to glibc 2.33 libthread_db finds the lists by its symbol table"
 	}
 	return true, ""
 }

@@ -64,7 +64,7 @@ func brokenLists(r *Report) []Finding {
 // badThreadPointers finds threads whose notes have a thread pointer that leads
 // to no descriptor, although they have one.
 func badThreadPointers(r *Report) []Finding {
-	f := Finding{ID: ThreadPointerBad, Severity: Warning}
+	f := Finding{ID: ThreadPointerBad, Severity: Warning, Fixable: true}
 	for i := range r.Process.Threads {
 		t := &r.Process.Threads[i]
 		recorded, _, ok := r.Core.Threads[i].ThreadPointer()
@@ -121,7 +121,7 @@ func truncated(r *Report) []Finding {
 func filtered(r *Report) []Finding {
 	for _, l := range r.Process.Limits {
 		switch l.Kind {
-		case nptl.HeadsMissing, nptl.ListLeaves, nptl.Unlisted:
+		case nptl.HeadsMissing, nptl.ListLeaves, nptl.Unlisted, nptl.DescriptorMissing:
 		default:
 			continue
 		}

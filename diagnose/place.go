@@ -1,8 +1,10 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/corethreads/corethreads/elfcore"
@@ -17,10 +19,14 @@ func Place(c *elfcore.Core, a elfcore.Addr) (file string, offset uint64, ok bool
 		return "", 0, false
 	}
 	start := m.Start
-	for i := range c.Mappings {
-		o := &c.Mappings[i]
-		if o.Path == m.Path && o.Start <= m.Start && o.FileOffset == 0 {
+	// The mappings of a file are near each other, but not always neighbours:
+	// others can lie in the hole between its text and its data.
+	const near = 64
+	at, _ := slices.BinarySearchFunc(c.Mappings, a, func(m elfcore.Mapping, a elfcore.Addr) int { return cmp.Compare(m.Start, a+1) })
+	for i := at - 1; i >= max(at-near, 0); i-- {
+		if o := &c.Mappings[i]; o.Path == m.Path && o.FileOffset == 0 {
 			start = o.Start
+			break
 		}
 	}
 	return path.Base(strings.TrimSuffix(m.Path, " (deleted)")), uint64(a - start), true

@@ -34,6 +34,9 @@ const (
 	Unlisted
 	// NoThreads: the core does not say which threads there were.
 	NoThreads
+	// DescriptorMissing: a thread's descriptor may be where the core has no
+	// memory.
+	DescriptorMissing
 )
 
 func (p *Process) limit(kind LimitKind, at elfcore.Addr, why elfcore.FaultReason, format string, args ...any) {
@@ -93,10 +96,10 @@ func (p *Process) missingDescriptors(v *view, ptrs *pointers) {
 		}
 		switch {
 		case why != elfcore.Unmapped:
-			p.limit(ListLeaves, at, why, "the descriptor of thread %d at %s is %s", v.Threads[i].TID, at, why)
+			p.limit(DescriptorMissing, at, why, "the descriptor of thread %d at %s is %s", v.Threads[i].TID, at, why)
 			return
 		case v.incomplete():
-			p.limit(ListLeaves, 0, elfcore.NotDumped, "the descriptor of thread %d was not found, and some of the memory is not in the core", v.Threads[i].TID)
+			p.limit(DescriptorMissing, 0, elfcore.NotDumped, "the descriptor of thread %d was not found, and some of the memory is not in the core", v.Threads[i].TID)
 			return
 		}
 	}
