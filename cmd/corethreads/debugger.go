@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/corethreads/corethreads/elfcore"
+)
+
+// debuggerProgram is a debugger that was found.
+type debuggerProgram struct {
+	path string
+	lldb bool
+}
+
+// findDebugger finds the program: gdb, lldb, or what a path names. For a core
+// of another architecture gdb stands for gdb-multiarch where there is one.
+func findDebugger(name string, arch *elfcore.Arch) (debuggerProgram, error) {
+	p := debuggerProgram{lldb: strings.Contains(filepath.Base(name), "lldb")}
+	names := []string{name}
+	if name == "gdb" && !nativeArch(arch) {
+		names = []string{"gdb-multiarch", "gdb"}
+	}
+	var err error
+	for _, n := range names {
+		if p.path, err = exec.LookPath(n); err == nil {
+			return p, nil
+		}
+	}
+	return p, fmt.Errorf("there is no debugger %s here: %w", name, err)
+}
+
+// nativeArch tells whether a debugger for this machine alone knows an
+// architecture, and can load a library of it.
+func nativeArch(arch *elfcore.Arch) bool {
+	return slices.Contains(map[string][]string{
+		"amd64": {"x86_64", "x32", "i386"}, "386": {"i386"},
+		"arm64": {"aarch64", "armhf"}, "arm": {"armhf"},
+		"riscv64": {"riscv64"}, "ppc64le": {"ppc64le"}, "s390x": {"s390x"},
+	}[runtime.GOARCH], arch.Name)
+}
+
+// gdbArguments start gdb on a core. What extra says comes last, and so wins.
+func gdbArguments(core, script string, l *loaded, files *debugFiles, extra []string) []string {
+	var args []string
+	for _, s := range files.gdbSettings(l) {
+		args = append(args, "-iex", s)
+	}
+	args = append(args, "-x", script, "-c", core)
+	if files.exe != "" {
+		args = append(args, files.exe)
+	}
+	return append(args, extra...)
+}
+
+// lldbArguments start lldb on a core, with a script or, for "", without.
+func lldbArguments(core, script string, files *debugFiles, extra []string) []string {
+	var args []string
+	if files.sysroot != "" {
+		args = append(args, "-O", "platform select remote-linux --sysroot "+lldbQuote(files.sysroot))
+	}
+	if len(files.libDirs) > 0 {
+		args = append(args, "-O", "settings append target.exec-search-paths "+lldbQuote(files.libDirs...))
+	}
+	if len(files.debugDirs) > 0 {
+		args = append(args, "-O", "settings append target.debug-file-search-paths "+lldbQuote(files.debugDirs...))
+	}
+	if script != "" {
+		args = append(args, "-s", script)
+	}
+	args = append(args, "-c", core)
+	if files.exe != "" {
+		args = append(args, files.exe)
+	}
+	return append(args, extra...)
+}
+
+// lldbQuote makes words of an lldb command.
+func lldbQuote(words ...string) string {
+	var out []string
+	for _, w := range words {
+		out = append(out, `"`+strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(w)+`"`)
+	}
+	return strings.Join(out, " ")
+}
