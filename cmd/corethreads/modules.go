@@ -18,20 +18,20 @@ type modulesDocument struct {
 }
 
 type moduleDocument struct {
-	Path      *string         `json:"path"`
-	Name      *string         `json:"name"`
-	Namespace int             `json:"namespace"`
-	LinkMap   *elfcore.Addr   `json:"link_map"`
-	Bias      *elfcore.Addr   `json:"bias"`
-	BuildID   *module.BuildID `json:"build_id"`
-	File      *string         `json:"file"`
-	FoundBy   *string         `json:"found_by"`
-	Proof     *string         `json:"proof"`
-	DebugFile *string         `json:"debug_file"`
-	Problem   *string         `json:"problem"`
-	Rejected  []string        `json:"rejected"`
-	TLS       *tlsSegment     `json:"tls"`
-	Role      *string         `json:"role"`
+	Path      *string       `json:"path"`
+	Name      *string       `json:"name"`
+	Namespace int           `json:"namespace"`
+	LinkMap   *elfcore.Addr `json:"link_map"`
+	Bias      *elfcore.Addr `json:"bias"`
+	BuildID   *string       `json:"build_id"`
+	File      *string       `json:"file"`
+	FoundBy   *string       `json:"found_by"`
+	Proof     *string       `json:"proof"`
+	DebugFile *string       `json:"debug_file"`
+	Problem   *string       `json:"problem"`
+	Rejected  []string      `json:"rejected"`
+	TLS       *tlsSegment   `json:"tls"`
+	Role      *string       `json:"role"`
 }
 
 type tlsSegment struct {
@@ -83,7 +83,8 @@ func newModulesDocument(set *module.Set) modulesDocument {
 			x.Bias = &m.Bias
 		}
 		if m.BuildID != nil {
-			x.BuildID = &m.BuildID
+			digits := m.BuildID.String()
+			x.BuildID = &digits
 		}
 		if m.File != nil {
 			proof := string(m.File.Proof)
@@ -166,7 +167,7 @@ func writeModules(w io.Writer, s *style, g *globals, set *module.Set) error {
 		}
 		for _, r := range m.Rejected {
 			if m.Problem != nil && strings.Contains(m.Problem.Text, r.Problem.Text) {
-				continue // it says so
+				continue // that has been said
 			}
 			b.WriteString(s.wrap(fmt.Sprintf("not used: %s (%s): %s", r.Path, r.How, r.Problem.Text), "  "))
 		}
