@@ -16,8 +16,8 @@ func newCheck(g *globals) *cobra.Command {
 is misleading, limited (something needed could not be determined), warnings, or
 healthy. Then it says why, and how to repair it.
 
-It needs nothing but the core, which may be compressed. It reads what the threads
-need and no more: the size of the core does not matter.
+It needs nothing but the core, which may be compressed. It reads what the
+threads need and no more: the size of the core does not matter.
 
 Exit status: 0 for nothing that misleads, 1 for errors or warnings, 2 for a core
 that could not be read.`,

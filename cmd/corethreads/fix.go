@@ -36,11 +36,13 @@ writes a repaired copy, or with --in-place edits the core itself and leaves an
 undo file beside it. Where nothing misleads, nothing is written.
 
 Strategies for the handle of a thread that is gone:
-  retire     set its id to -1, glibc's mark of a joined thread: gdb 7.9 and later
-             pass over it. Four bytes; the lists and all evidence stay (default)
+  retire     (default) set its id to -1, glibc's mark of a joined thread: gdb
+             7.9 and later pass over it. Four bytes; the lists and all evidence
+             stay
   unlink     take it off its list: for gdb before 7.9, and where the descriptor
              is not in the core
-  remap-tls  point its dtv at that of the thread it stands for
+  remap-tls  point its dtv at that of the thread that it stands for: gdb goes on
+             to show the exited thread, with the right thread-locals
   expose     give it an id of its own: gdb shows the exited thread, without
              registers, and its thread-locals can be read
 The handle of a living thread always gets its owner's id, and a list that does

@@ -33,7 +33,7 @@ func (l *loaded) close() {
 func (g *globals) load(cmd *cobra.Command, path string) (*loaded, error) {
 	c, err := g.open(cmd, path)
 	if err != nil {
-		return nil, err
+		return nil, withPath(path, err)
 	}
 	set, err := g.files.load(cmd.Context(), c)
 	if err != nil {

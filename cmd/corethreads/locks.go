@@ -73,15 +73,15 @@ func newLocks(g *globals) *cobra.Command {
 		Use:   "locks CORE...",
 		Short: "Show who waits for what, who holds it, and deadlocks",
 		Long: `locks tells what each blocked thread waits for: mutexes of every kind, condition
-variables, read-write locks, semaphores, barriers, once, join, the locks of FILEs
-and of malloc, the dynamic loader's, and other people's futexes. It names the
-owners, and says in its first line whether there is a deadlock.
+variables, read-write locks, semaphores, barriers, once, join, the locks of
+FILEs and of malloc, the dynamic loader's, and other people's futexes. It names
+the owners, and says in its first line whether there is a deadlock.
 
 It needs nothing but the core. The files of the program and its libraries add
 names.
 
-Exit status: 0, 1 for a deadlock or an inconsistency, 2 for a core that could not
-be read.`,
+Exit status: 0, 1 for a deadlock or an inconsistency, 2 for a core that could
+not be read.`,
 		Example: `  corethreads locks core.123
   corethreads locks core.123 --all
   corethreads locks core.123 --thread 4711

@@ -48,9 +48,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitDone
 	case errors.As(err, &code):
 		return int(code)
-	case errors.Is(err, syscall.EPIPE):
-		// The reader of a pipe has seen enough.
-		return exitDone
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "corethreads: interrupted")
 		return exitFailed

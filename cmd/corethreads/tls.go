@@ -26,16 +26,16 @@ func newTLS(g *globals) *cobra.Command {
 		Long: `tls gives the address and the value of thread-local variables for every thread,
 and for every handle whose thread has exited, without libthread_db and without
 debug information: names come from the symbol tables of the program and its
-libraries. A VAR is a name as in the symbol table or as in source, its last parts
-(var, Class::var, ns::Class::var), or a pattern such as 'ns::*'. Where several
-modules have a variable of the name, all are shown. With debug information, a
-member of it can be asked for too: 'var.member', 'var->member'.
+libraries. A VAR is a name as in the symbol table or as in source, its last
+parts (var, Class::var, ns::Class::var), or a pattern such as 'ns::*'. Where
+several modules have a variable of the name, all are shown. With debug
+information, a member of it can be asked for too: 'var.member', 'var->member'.
 
 Without VAR it lists the modules with thread-local storage and where each
 thread's block lies.
 
-Exit status: 0, 1 when a VAR or the thread was not found, 2 for a core that could
-not be read.`,
+Exit status: 0, 1 when a VAR or the thread was not found, 2 for a core that
+could not be read.`,
 		Example: `  corethreads tls core.123 my_counter
   corethreads tls core.123 --exe ./server --lib-dir ./libs 'server::current_*'
   corethreads tls core.123 --thread 4711 my_counter
