@@ -22,6 +22,7 @@ func alpha() *Arch {
 		FP:         "r15",
 		Return:     "r26",
 		TP:         ThreadPointer{Reg: "unique"},
+		Signals:    bsdSignals,
 		PageSize:   0x2000,
 		TLS:        TLS{Variant: 1, DTV: 0, TCBSize: 16, NoOffset: 0, ForcedDynamic: -1},
 		Descriptor: Descriptor{Header: 0xc0, RobustHead: []uint64{0x20}},

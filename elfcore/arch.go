@@ -46,6 +46,11 @@ type Arch struct {
 	// Syscall says where a thread that is blocked in a system call left its
 	// number and arguments.
 	Syscall Syscall
+	// Signals are the names of the signals from number 1 on, without "SIG" and
+	// separated by spaces; empty for those of asm-generic/signal.h.
+	Signals string
+	// CodeFirst tells that siginfo_t has si_code before si_errno.
+	CodeFirst bool
 	// ThreadNotes are the per-thread note types that are worth keeping.
 	ThreadNotes []elf.NType
 

@@ -22,6 +22,8 @@ import (
 var abis = map[string]coretest.ABI{
 	"x86_64": coretest.X86_64, "i386": coretest.I386, "aarch64": coretest.AArch64, "armhf": coretest.ARM, "riscv64": coretest.RISCV64,
 	"ppc64le": coretest.PPC64LE, "s390x": coretest.S390X, "x32": coretest.X32, "ppc": coretest.PPC32,
+	"ppc64": coretest.PPC64, "s390": coretest.S390, "mips64": coretest.MIPS64, "mips": coretest.MIPS, "loongarch64": coretest.LoongArch64,
+	"sparc64": coretest.SPARC64, "alpha": coretest.Alpha, "hppa": coretest.HPPA, "m68k": coretest.M68K,
 }
 
 // forms are the four combinations of class and byte order.

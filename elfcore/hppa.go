@@ -25,6 +25,7 @@ func hppa() *Arch {
 		FP:          "r3",
 		Return:      "r2",
 		TP:          ThreadPointer{Reg: "cr27"},
+		Signals:     hpSignals,
 		PageSize:    0x1000,
 		TLS:         TLS{Variant: 1, DTV: 0, TCBSize: 8, NoOffset: 0, ForcedDynamic: -1},
 		Descriptor:  Descriptor{Header: 0x60, RobustHead: []uint64{0x0c, 0x10, 0x14}},

@@ -14,7 +14,8 @@ import (
 )
 
 // registerFile says where the kernel's headers put the registers of an
-// architecture in pr_reg, counted in entries (asm/ptrace.h, asm/user.h).
+// architecture in pr_reg, counted in entries (asm/ptrace.h, asm/user.h,
+// asm/reg.h, ELF_CORE_COPY_REGS).
 type registerFile struct {
 	abi             coretest.ABI
 	pc, sp          int
@@ -23,6 +24,9 @@ type registerFile struct {
 	noThreadPointer bool
 	// threadPointer is an entry of pr_reg, and 0 where that is not it.
 	threadPointer int
+	// mask are the bits of pc that are an address, 0 for all; bias is what the
+	// ABI has the stack pointer below the stack.
+	mask, bias elfcore.Addr
 }
 
 var registerFiles = map[string]registerFile{
@@ -41,6 +45,24 @@ var registerFiles = map[string]registerFile{
 		"r0": 0, "r3": 3, "r31": 31, "msr": 33, "orig_r3": 34, "ctr": 35, "link": 36, "xer": 37, "ccr": 38, "trap": 40, "result": 43}},
 	"ppc": {abi: coretest.PPC32, pc: 32, sp: 1, threadPointer: 2, entries: 48, registers: map[string]int{
 		"r0": 0, "r31": 31, "msr": 33, "orig_r3": 34, "ctr": 35, "link": 36, "trap": 40, "result": 43}},
+	"ppc64": {abi: coretest.PPC64, pc: 32, sp: 1, threadPointer: 13, entries: 48, registers: map[string]int{
+		"r0": 0, "r31": 31, "msr": 33, "orig_r3": 34, "link": 36, "trap": 40, "result": 43}},
+	"s390": {abi: coretest.S390, pc: 1, sp: 17, threadPointer: 18, entries: 35, mask: 0x7fffffff, registers: map[string]int{
+		"pswm": 0, "r0": 2, "r14": 16, "a1": 19, "a15": 33, "orig_r2": 34}},
+	"mips64": {abi: coretest.MIPS64, pc: 34, sp: 29, noThreadPointer: true, entries: 45, registers: map[string]int{
+		"r0": 0, "r2": 2, "r4": 4, "r31": 31, "lo": 32, "hi": 33, "badvaddr": 35, "status": 36, "cause": 37}},
+	"mips": {abi: coretest.MIPS, pc: 40, sp: 35, noThreadPointer: true, entries: 45, registers: map[string]int{
+		"r0": 6, "r2": 8, "r4": 10, "r31": 37, "lo": 38, "hi": 39, "badvaddr": 41, "status": 42, "cause": 43}},
+	"loongarch64": {abi: coretest.LoongArch64, pc: 33, sp: 3, threadPointer: 2, entries: 45, registers: map[string]int{
+		"r0": 0, "r1": 1, "r4": 4, "r22": 22, "r31": 31, "orig_a0": 32, "badv": 34}},
+	"sparc64": {abi: coretest.SPARC64, pc: 33, sp: 14, bias: 2047, threadPointer: 7, entries: 36, registers: map[string]int{
+		"g0": 0, "o0": 8, "o7": 15, "l0": 16, "i0": 24, "i6": 30, "i7": 31, "tstate": 32, "tnpc": 34, "y": 35}},
+	"alpha": {abi: coretest.Alpha, pc: 31, sp: 30, threadPointer: 32, entries: 33, registers: map[string]int{
+		"r0": 0, "r15": 15, "r26": 26, "r29": 29}},
+	"hppa": {abi: coretest.HPPA, pc: 40, sp: 30, threadPointer: 53, entries: 80, mask: 0xfffffffc, registers: map[string]int{
+		"r0": 0, "r2": 2, "r3": 3, "r31": 31, "sr0": 32, "sr7": 39, "iaoq1": 41, "iasq0": 42, "iasq1": 43, "sar": 44, "iir": 45, "isr": 46, "ior": 47, "ipsw": 48, "cr0": 49, "cr24": 50}},
+	"m68k": {abi: coretest.M68K, pc: 18, sp: 15, noThreadPointer: true, entries: 20, registers: map[string]int{
+		"d1": 0, "d7": 6, "a0": 7, "a6": 13, "d0": 14, "orig_d0": 16, "sr": 17, "fmtvec": 19}},
 	// The thread pointer and orig_gpr2 are behind these: TestS390XRegisters.
 	"s390x": {abi: coretest.S390X, pc: 1, sp: 17, entries: 18, noThreadPointer: true, registers: map[string]int{"pswm": 0, "r0": 2, "r2": 4, "r14": 16}},
 }
@@ -78,14 +100,18 @@ func TestRegisters(t *testing.T) {
 				}
 				return elfcore.Addr(uint32(values[entry]))
 			}
-			if pc, ok := th.PC(); !ok || pc != address(file.pc) {
-				t.Errorf("pc is %s, want %s", pc, address(file.pc))
+			wantPC := address(file.pc)
+			if file.mask != 0 {
+				wantPC &= file.mask
 			}
-			if sp, ok := th.SP(); !ok || sp != address(file.sp) {
-				t.Errorf("sp is %s, want %s", sp, address(file.sp))
+			if pc, ok := th.PC(); !ok || pc != wantPC {
+				t.Errorf("pc is %s, want %s", pc, wantPC)
+			}
+			if sp, ok := th.SP(); !ok || sp != address(file.sp)+file.bias {
+				t.Errorf("sp is %s, want %s", sp, address(file.sp)+file.bias)
 			}
 			offset := func(entry int) int64 {
-				return int64(len(b) - abi.PrstatusSize + abi.RegOffset + entry*abi.RegSize)
+				return int64(len(b) - (abi.PrstatusSize+3)&^3 + abi.RegOffset + entry*abi.RegSize)
 			}
 			for r, entry := range file.registers {
 				if got, ok := th.Register(r); !ok || got != values[entry] {

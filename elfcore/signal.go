@@ -1,7 +1,5 @@
 package elfcore
 
-import "fmt"
-
 // Signal is why the process was dumped.
 type Signal struct {
 	Number int
@@ -12,27 +10,33 @@ type Signal struct {
 	Address *Addr
 	// Sender is si_pid of a signal that a process sent, nil else.
 	Sender *int
+
+	name string
 }
 
-// Name is the signal's name, SIGSEGV and so on.
-func (s *Signal) Name() string { return signalName(s.Number) }
+// Name is the signal's name, SIGSEGV and so on: numbers differ by architecture.
+func (s *Signal) Name() string { return s.name }
 
 // parseSigInfo reads siginfo_t (include/uapi/asm-generic/siginfo.h). What its
 // union holds depends on the code: siginfo_layout of kernel/signal.c.
 func (c *Core) parseSigInfo(desc []byte, offset int64) {
 	if !c.Arch.Known() {
-		return // MIPS and SPARC, for two, have an order or numbers of their own
+		return // it may have an order or numbers of its own, as MIPS has
 	}
 	if len(desc) < 12 {
 		c.warn(offset, "NT_SIGINFO has only %d bytes: the cause of death is not known", len(desc))
 		return
 	}
+	codeAt := 8
+	if c.Arch.CodeFirst {
+		codeAt = 4
+	}
 	number := int(int32(c.ByteOrder.Uint32(desc[0:])))
-	code := int(int32(c.ByteOrder.Uint32(desc[8:])))
+	code := int(int32(c.ByteOrder.Uint32(desc[codeAt:])))
 	if number == 0 {
 		return
 	}
-	s := &Signal{Number: number, Code: &code}
+	s := &Signal{Number: number, Code: &code, name: c.Arch.signalName(number)}
 	union := 12
 	w := c.Arch.WordSize()
 	if w == 8 {
@@ -40,7 +44,7 @@ func (c *Core) parseSigInfo(desc []byte, offset int64) {
 	}
 	if len(desc) >= union+w {
 		switch {
-		case code > 0 && code < siKernel && faults(number):
+		case code > 0 && code < siKernel && faults(s.name):
 			a := Addr(c.WordOf(desc[union:]))
 			s.Address = &a
 		case code <= 0 && code != siTimer && code != siSigIO:
@@ -74,28 +78,8 @@ func (c *Core) settleSignal() {
 	}
 	for i := range c.Threads {
 		if n := c.Threads[i].Signal; n != 0 {
-			c.Signal, c.signalThread = &Signal{Number: n}, i
+			c.Signal, c.signalThread = &Signal{Number: n, name: c.Arch.signalName(n)}, i
 			return
 		}
 	}
-}
-
-// faults tells whether the kernel gives an address with a signal.
-func faults(n int) bool {
-	switch n {
-	case 4, 5, 7, 8, 11: // SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV
-		return true
-	}
-	return false
-}
-
-// signalName names the numbers of include/uapi/asm-generic/signal.h.
-func signalName(n int) string {
-	names := [...]string{1: "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGUSR1",
-		"SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT", "SIGCHLD", "SIGCONT", "SIGSTOP", "SIGTSTP",
-		"SIGTTIN", "SIGTTOU", "SIGURG", "SIGXCPU", "SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO", "SIGPWR", "SIGSYS"}
-	if n > 0 && n < len(names) {
-		return names[n]
-	}
-	return fmt.Sprintf("signal %d", n)
 }

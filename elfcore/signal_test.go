@@ -133,18 +133,46 @@ func TestCrashThread(t *testing.T) {
 }
 
 func TestSignalNames(t *testing.T) {
-	for n := range 32 {
-		want := unix.SignalName(unix.Signal(n))
-		if n == 0 {
-			want = "signal 0"
-		}
-		if got := (&elfcore.Signal{Number: n}).Name(); got != want {
+	name := func(abi coretest.ABI, n int) string {
+		return readNotes(t, abi, abi.Prstatus(1, uint16(n))).Signal.Name()
+	}
+	for n := 1; n < 32; n++ {
+		if got, want := name(coretest.X86_64, n), unix.SignalName(unix.Signal(n)); got != want {
 			t.Errorf("signal %d is %s, want %s", n, got, want)
 		}
 	}
-	for n, want := range map[int]string{32: "signal 32", 64: "signal 64", -1: "signal -1", 1 << 30: "signal 1073741824"} {
-		if got := (&elfcore.Signal{Number: n}).Name(); got != want {
+	for n, want := range map[int]string{32: "signal 32", 64: "signal 64", 0xffff: "signal 65535"} {
+		if got := name(coretest.X86_64, n); got != want {
 			t.Errorf("signal %d is %s, want %s", n, got, want)
+		}
+	}
+	// What cpp of each architecture says of signal.h.
+	for _, x := range []struct {
+		abi  coretest.ABI
+		want map[int]string
+	}{
+		{coretest.MIPS, map[int]string{7: "SIGEMT", 10: "SIGBUS", 11: "SIGSEGV", 12: "SIGSYS", 16: "SIGUSR1", 18: "SIGCHLD", 23: "SIGSTOP", 31: "SIGXFSZ"}},
+		{coretest.MIPS64, map[int]string{6: "SIGABRT", 10: "SIGBUS", 31: "SIGXFSZ"}},
+		{coretest.SPARC64, map[int]string{10: "SIGBUS", 12: "SIGSYS", 17: "SIGSTOP", 20: "SIGCHLD", 29: "SIGPWR", 31: "SIGUSR2"}},
+		{coretest.Alpha, map[int]string{10: "SIGBUS", 12: "SIGSYS", 17: "SIGSTOP", 20: "SIGCHLD", 31: "SIGUSR2"}},
+		{coretest.HPPA, map[int]string{7: "SIGSTKFLT", 10: "SIGBUS", 12: "SIGXCPU", 18: "SIGCHLD", 24: "SIGSTOP", 31: "SIGSYS"}},
+		{coretest.M68K, map[int]string{7: "SIGBUS", 10: "SIGUSR1", 31: "SIGSYS"}},
+	} {
+		for n, want := range x.want {
+			if got := name(x.abi, n); got != want {
+				t.Errorf("%s: signal %d is %s, want %s", x.abi.Machine, n, got, want)
+			}
+		}
+	}
+}
+
+// MIPS alone has si_code in front of si_errno.
+func TestSignalCodeOfMIPS(t *testing.T) {
+	for _, abi := range []coretest.ABI{coretest.MIPS, coretest.MIPS64} {
+		note := abi.Siginfo(coretest.Siginfo{Signo: 10, Errno: 2, Code: 0, Addr: 0x1234})
+		s := readNotes(t, abi, abi.Prstatus(1, 10), note).Signal
+		if s == nil || *s.Code != 2 || s.Address == nil || *s.Address != 0x1234 {
+			t.Errorf("%s: the signal is %+v", abi.Class, s)
 		}
 	}
 }

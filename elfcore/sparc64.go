@@ -27,6 +27,7 @@ func sparc64() *Arch {
 		FP:         "i6",
 		Return:     "o7",
 		TP:         ThreadPointer{Reg: "g7"},
+		Signals:    bsdSignals,
 		PageSize:   0x2000,
 		TLS:        TLS{Variant: 2, DTV: 8, MuslDTV: 8, NoOffset: 0, ForcedDynamic: -1},
 		Descriptor: Descriptor{Header: 0xc0, RobustHead: []uint64{0x20}, SelfPointers: true},

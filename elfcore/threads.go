@@ -147,6 +147,19 @@ func (t *Thread) ThreadPointer() (tp Addr, offset int64, ok bool) {
 	return 0, 0, false
 }
 
+// PointerFieldSize is how many bytes the thread pointer takes where ThreadPointer
+// finds it: on x32 a register has more than an address.
+func (a *Arch) PointerFieldSize() int {
+	switch {
+	case a.TP.Reg != "":
+		r, _ := a.register(a.TP.Reg)
+		return r.Size
+	case a.TP.High != "":
+		return 8 // two registers of 32 bits, one behind the other
+	}
+	return a.WordSize()
+}
+
 // userDescBase finds the base of the segment that a selector picks in
 // NT_386_TLS: struct user_desc {entry_number, base_addr, limit, flags}
 // (arch/x86/include/uapi/asm/ldt.h), 16 bytes each.

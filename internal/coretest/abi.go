@@ -41,6 +41,17 @@ var (
 	// with 32-bit uids, and a 32-bit core with 64-bit registers.
 	PPC32 = ABI{elf.ELFCLASS32, binary.BigEndian, elf.EM_PPC, 0, 268, 24, 72, 4, false}
 	X32   = ABI{elf.ELFCLASS32, binary.LittleEndian, elf.EM_X86_64, 0, 296, 24, 72, 8, true}
+
+	PPC64       = ABI{elf.ELFCLASS64, binary.BigEndian, elf.EM_PPC64, 1, 504, 32, 112, 8, false}
+	S390        = ABI{elf.ELFCLASS32, binary.BigEndian, elf.EM_S390, 0, 224, 24, 72, 4, true}
+	MIPS64      = ABI{elf.ELFCLASS64, binary.LittleEndian, elf.EM_MIPS, 0, 480, 32, 112, 8, false}
+	MIPS        = ABI{elf.ELFCLASS32, binary.BigEndian, elf.EM_MIPS, 0, 256, 24, 72, 4, false}
+	LoongArch64 = ABI{elf.ELFCLASS64, binary.LittleEndian, elf.EM_LOONGARCH, 0, 480, 32, 112, 8, false}
+	SPARC64     = ABI{elf.ELFCLASS64, binary.BigEndian, elf.EM_SPARCV9, 0, 408, 32, 112, 8, false}
+	Alpha       = ABI{elf.ELFCLASS64, binary.LittleEndian, elf.EM_ALPHA, 0, 384, 32, 112, 8, false}
+	HPPA        = ABI{elf.ELFCLASS32, binary.BigEndian, elf.EM_PARISC, 0, 396, 24, 72, 4, false}
+	// M68K aligns to 2 bytes, so that there is no padding behind pr_cursig.
+	M68K = ABI{elf.ELFCLASS32, binary.BigEndian, elf.EM_68K, 0, 154, 22, 70, 4, true}
 )
 
 func (a ABI) wordSize() int {
