@@ -32,14 +32,13 @@ func Make(r *diagnose.Report, o Options) (*Plan, error) {
 		o.Strategy = Retire
 	}
 	m := newMaker(r, o)
-	for _, step := range []func() error{m.closeLists, m.renameLiving, m.repairGone} {
+	for _, step := range []func() error{m.closeLists, m.renameLiving, m.repairGone, m.correctPointers} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	plan := &Plan{Strategy: string(o.Strategy), Patches: slices.SortedFunc(maps.Values(m.patches), func(a, b Patch) int {
-		return cmp.Compare(a.Offset, b.Offset)
-	})}
+	plan := &Plan{Strategy: string(o.Strategy), Patches: slices.AppendSeq(m.notes, maps.Values(m.patches))}
+	slices.SortFunc(plan.Patches, func(a, b Patch) int { return cmp.Compare(a.Offset, b.Offset) })
 	id, err := Identify(r.Core, r.Core.Size, plan.Patches)
 	if err != nil {
 		return nil, err
@@ -66,8 +65,10 @@ type maker struct {
 	threads map[int]int
 	living  map[elfcore.Addr]bool
 
-	// patches are what is planned, by address.
+	// patches are what is planned for the memory, by address; notes is what is
+	// planned for the notes.
 	patches map[elfcore.Addr]Patch
+	notes   []Patch
 	// closed are the members, in order, that each list will have after
 	// closeLists; order is where each will stand in libthread_db's iteration.
 	closed map[nptl.ListKind][]elfcore.Addr
