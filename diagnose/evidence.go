@@ -102,42 +102,6 @@ func implausibleRegisters(r *Report) []Finding {
 	return []Finding{f}
 }
 
-// truncated says how much of the core is missing.
-func truncated(r *Report) []Finding {
-	c := r.Core
-	if !c.Truncated() && !c.NotesCut {
-		return nil
-	}
-	f := Finding{ID: CoreTruncated, Severity: Warning}
-	f.Summary = fmt.Sprintf("the core is cut: %s of %s are there", Bytes(uint64(c.Size)), Bytes(uint64(c.Size+c.MissingBytes)))
-	if c.NotesCut {
-		f.Detail = "It ends inside its notes, so that threads may be missing. "
-	}
-	f.Detail += "A limit (ulimit -c, ProcessSizeMax and ExternalSizeMax of systemd-coredump) or a full disk cuts cores; what lies at high addresses, stacks and libraries, goes first."
-	return []Finding{f}
-}
-
-// filtered says that memory is missing that the diagnosis needs.
-func filtered(r *Report) []Finding {
-	for _, l := range r.Process.Limits {
-		switch l.Kind {
-		case nptl.HeadsMissing, nptl.ListLeaves, nptl.Unlisted, nptl.DescriptorMissing:
-		default:
-			continue
-		}
-		if r.Core.Truncated() {
-			return nil
-		}
-		return []Finding{{
-			ID:       CoreFiltered,
-			Severity: Warning,
-			Summary:  "memory that shows the threads was not dumped",
-			Detail:   capital(l.Text) + ". The bits 0 and 1 of /proc/PID/coredump_filter (anonymous memory) must be set, and the stacks must not be excluded by MADV_DONTDUMP.",
-		}}
-	}
-	return nil
-}
-
 func capital(s string) string {
 	if s == "" {
 		return s

@@ -32,8 +32,13 @@ func Place(c *elfcore.Core, a elfcore.Addr) (file string, offset uint64, ok bool
 	return path.Base(strings.TrimSuffix(m.Path, " (deleted)")), uint64(a - start), true
 }
 
-// at gives an address with its place.
+// at gives an address of code by its symbol, else with its place.
 func (r *Report) at(a elfcore.Addr) string {
+	if r.name != nil {
+		if name := r.name(a); name != "" {
+			return name
+		}
+	}
 	if file, offset, ok := Place(r.Core, a); ok {
 		return fmt.Sprintf("%s (%s+%#x)", a, file, offset)
 	}

@@ -13,11 +13,25 @@ type Report struct {
 	// Findings come in the order of severity, errors first.
 	Findings []Finding
 	Verdict  Verdict
+
+	name func(elfcore.Addr) string
+}
+
+// Option changes what Core says.
+type Option func(*Report)
+
+// WithNames gives the names of routines, for sentences. Name is asked for an
+// address of code, and gives an empty text for one that it does not know.
+func WithNames(name func(elfcore.Addr) string) Option {
+	return func(r *Report) { r.name = name }
 }
 
 // Core diagnoses a core. It does not fail: what cannot be told is in the report.
-func Core(c *elfcore.Core, p *nptl.Process) *Report {
+func Core(c *elfcore.Core, p *nptl.Process, opts ...Option) *Report {
 	r := &Report{Core: c, Process: p, Debugger: model(c, p)}
+	for _, o := range opts {
+		o(r)
+	}
 	var all []Finding
 	for _, find := range []func(*Report) []Finding{
 		brokenLists, shadowedThreads, mismatchedIDs,

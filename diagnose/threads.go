@@ -244,7 +244,7 @@ func pronoun(ids []int) string {
 // zombies sums up exited and unjoined threads that mislead nobody.
 func zombies(r *Report) []Finding {
 	f := Finding{ID: ZombieHandle, Severity: Note, Fixable: true}
-	var memory uint64
+	var gone []*nptl.Handle
 	phantom := make(map[int]bool)
 	for _, p := range r.Debugger.Phantoms {
 		phantom[p.Handle] = true
@@ -254,9 +254,7 @@ func zombies(r *Report) []Finding {
 			continue
 		}
 		f.Pthreads = append(f.Pthreads, h.Pthread)
-		if h.Stack != nil && (h.UserStack == nil || !*h.UserStack) {
-			memory += h.Stack.Len()
-		}
+		gone = append(gone, h)
 	}
 	n := len(f.Pthreads)
 	if n == 0 {
@@ -266,9 +264,10 @@ func zombies(r *Report) []Finding {
 	if n == 1 {
 		f.Summary = "a thread has exited and was not joined; debuggers are right all the same"
 	}
-	f.Detail = "Each keeps its descriptor and its stack until somebody joins it."
-	if memory > 0 {
-		f.Detail = fmt.Sprintf("Each keeps its descriptor and its stack until somebody joins it: %s of stacks that glibc made.", Bytes(memory))
+	f.Detail = "Each keeps its descriptor and its stack until somebody joins it"
+	if leak := r.leak(gone); leak != "" {
+		f.Detail += ": " + leak
 	}
+	f.Detail += "."
 	return []Finding{f}
 }

@@ -42,6 +42,43 @@ func TestUserStacksAreNotLeaked(t *testing.T) {
 	}
 }
 
+// TestLeak: unjoined threads are grouped by the routine that they started at, the
+// largest group first, those on the program's own stacks apart.
+func TestLeak(t *testing.T) {
+	core := notes{tids: []int{100}, pid: 100}.core(t)
+	all := []handle{mainHandle}
+	for i := range 12 {
+		h := usedZombie
+		h.pthread = elfcore.Addr(0x100000 + 0x10000*i)
+		h.stack, h.start = 0x4000, 0x5000
+		if i%3 == 0 {
+			h.stack, h.start = 0x1000, 0x6000
+		}
+		all = append(all, h)
+	}
+	own := userZombie
+	own.stack, own.start = 0x100000, 0x5000
+	all = append(all, own)
+	names := func(a elfcore.Addr) string {
+		if a == 0x5000 {
+			return "worker_main"
+		}
+		return ""
+	}
+	r := diagnose.Core(core, process(core, all...), diagnose.WithNames(names))
+	const want = "8 by worker_main: 128.0 KiB of stacks; 4 by 0x6000: 16.0 KiB of stacks; 1 by worker_main, on stacks of the program's own"
+	if got := r.Leak(); got != want {
+		t.Errorf("the leak is %q, not %q", got, want)
+	}
+	f := r.Find(diagnose.ZombieHandle)
+	if len(f) != 1 || !strings.Contains(f[0].Detail, ": "+want+".") {
+		t.Errorf("%+v does not tell the leak", f)
+	}
+	if leak := diagnose.Core(core, process(core, mainHandle)).Leak(); leak != "" {
+		t.Errorf("no thread is unjoined, and the leak is %q", leak)
+	}
+}
+
 // TestLibthreadDB: the note says which version, and the lines to paste.
 func TestLibthreadDB(t *testing.T) {
 	for _, c := range []struct {
