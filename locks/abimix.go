@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/corethreads/corethreads/elfcore"
 )
@@ -244,7 +245,7 @@ func (a *analyzer) explainMix(m *mixed, users []mixedUser) Verdict {
 	switch {
 	case m.user != 0 && len(users) > 0:
 		v.Confidence = Certain
-	case len(users) == 0:
+	case len(users) == 0 && !strings.Contains(a.report.AbortMessage, "futex"):
 		v.Confidence = Medium
 		v.doubt("no thread was using it when the process died: only its own bytes show it")
 	}

@@ -27,7 +27,8 @@ type Held struct {
 type HeldOptions struct {
 	// Limit is how much memory is searched at the most, in bytes; 0 for all.
 	Limit uint64
-	// Progress is called now and then with the bytes searched and their total.
+	// Progress is called now and then with the bytes searched and their total;
+	// holes of a sparse file count as searched.
 	Progress func(done, total int64)
 }
 
@@ -63,7 +64,7 @@ func FindHeld(ctx context.Context, c *elfcore.Core, p *nptl.Process, s *module.S
 			}
 		}
 	}
-	h := &heldSearch{analyzer: a, owners: newOwners(a), out: out, seen: seen}
+	h := &heldSearch{analyzer: a, owners: newOwnerRange(a), out: out, seen: seen}
 	if err := h.run(ctx, o); err != nil {
 		return nil, err
 	}
@@ -81,142 +82,4 @@ func (m *mutexImage) heldKind() Kind {
 		return PIMutex
 	}
 	return Mutex
-}
-
-// owners tells fast whether a number is a thread's id: nearly all of memory is
-// none.
-type owners struct {
-	low, span uint32
-	threads   map[uint32]int
-}
-
-func newOwners(a *analyzer) owners {
-	o := owners{low: ^uint32(0), threads: make(map[uint32]int)}
-	high := uint32(0)
-	for i := range a.core.Threads {
-		id := uint32(a.memoryTID(i))
-		o.threads[id] = i
-		o.low, high = min(o.low, id), max(high, id)
-	}
-	if high >= o.low {
-		o.span = high - o.low
-	}
-	return o
-}
-
-// heldSearch is one pass over writable memory.
-type heldSearch struct {
-	*analyzer
-	owners owners
-	out    *HeldMutexes
-	seen   map[elfcore.Addr]bool
-}
-
-const heldChunk = 4 << 20
-
-func (h *heldSearch) run(ctx context.Context, o HeldOptions) error {
-	for i := range h.core.Segments {
-		if s := &h.core.Segments[i]; s.Writable() {
-			h.out.Total += s.FileSize
-		}
-	}
-	if len(h.owners.threads) == 0 {
-		return nil
-	}
-	const overlap = 64 // more than a mutex
-	buf := make([]byte, heldChunk+overlap)
-	for i := range h.core.Segments {
-		s := &h.core.Segments[i]
-		if !s.Writable() {
-			continue
-		}
-		for at := uint64(0); at < s.FileSize; at += heldChunk {
-			if err := ctx.Err(); err != nil {
-				return context.Cause(ctx)
-			}
-			if o.Limit != 0 && h.out.Searched >= o.Limit {
-				return nil
-			}
-			n, _ := h.core.ReadMemory(buf[:min(uint64(len(buf)), s.FileSize-at)], s.Start+elfcore.Addr(at))
-			h.scan(buf[:n], s.Start+elfcore.Addr(at), min(n, heldChunk))
-			h.out.Searched += uint64(min(n, heldChunk))
-			if o.Progress != nil {
-				o.Progress(int64(h.out.Searched), int64(h.out.Total))
-			}
-		}
-	}
-	return nil
-}
-
-// scan looks at every place in the first n bytes of b where a mutex can start.
-func (h *heldSearch) scan(b []byte, at elfcore.Addr, n int) {
-	step := int(h.w)
-	low, span := h.owners.low, h.owners.span
-	order := h.core.ByteOrder
-	little := order.String() == "LittleEndian"
-	for i := 0; i < n && i+mutexOwner+4 <= len(b); i += step {
-		var id uint32
-		if f := b[i+mutexOwner : i+mutexOwner+4 : i+mutexOwner+4]; little {
-			id = uint32(f[0]) | uint32(f[1])<<8 | uint32(f[2])<<16 | uint32(f[3])<<24
-		} else {
-			id = order.Uint32(f)
-		}
-		if id-low > span {
-			continue
-		}
-		if t, ok := h.owners.threads[id]; ok {
-			h.try(t, id, b[i:], at+elfcore.Addr(i))
-		}
-	}
-}
-
-// try judges the bytes of a mutex whose owner field names a thread.
-func (h *heldSearch) try(thread int, id uint32, b []byte, at elfcore.Addr) {
-	size := int(h.mutexSize())
-	if len(b) < size || h.seen[at] {
-		return
-	}
-	o := h.core.ByteOrder
-	m := mutexImage{addr: at, lock: o.Uint32(b), count: o.Uint32(b[mutexCount:]), owner: id,
-		users: o.Uint32(b[h.layout.mutexUsers:]), kind: o.Uint32(b[h.layout.mutexKind:])}
-	if !m.held() {
-		return
-	}
-	if m.kind&kindRobust == 0 {
-		for _, x := range b[h.layout.mutexList:size] {
-			if x != 0 {
-				return
-			}
-		}
-	}
-	h.seen[at] = true
-	x := Held{Thread: thread, Kind: m.heldKind(), Object: at, Name: m.typeName()}
-	if name, ok := h.loaderLockAt(at); ok {
-		x.Kind, x.Name = LoaderLock, name
-	}
-	h.out.Mutexes = append(h.out.Mutexes, x)
-}
-
-// held tells whether word, count, users and kind agree that the owner field is
-// true.
-func (m *mutexImage) held() bool {
-	if m.kind&^kindKnown != 0 || m.users < 1 || m.users > 999 {
-		return false
-	}
-	typ := m.kind & kindTypes
-	switch {
-	case m.kind&(kindPI|kindRobust) != 0:
-		if m.lock&futexTIDs != m.owner {
-			return false
-		}
-		return m.count >= 1 && m.count < 1<<20
-	case m.kind&kindProtect != 0:
-		word := m.lock & (1<<19 - 1)
-		return (word == 1 || word == 2) && m.count >= 1
-	case m.lock != 1 && m.lock != 2:
-		return false
-	case typ == kindRecursive:
-		return m.count >= 1 && m.count < 1<<20
-	}
-	return m.count == 0
 }
