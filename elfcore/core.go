@@ -21,6 +21,9 @@ type Core struct {
 	// Compression names what the file was packed with, empty for nothing. Path
 	// is where the uncompressed core can be opened again, empty if nowhere.
 	Compression, Path string
+	// StreamCut is what ended a compressed core before its end, nil for one
+	// that is whole. What came out before that is there.
+	StreamCut error
 
 	// Segments are the PT_LOAD segments by address. They do not overlap.
 	Segments []Segment

@@ -85,6 +85,7 @@ func fromStream(f *stream.File, name string) (*Core, error) {
 	}
 	c.Compression, c.Path, c.stream = f.Compression, f.Path, f
 	if f.Cut != nil {
+		c.StreamCut = f.Cut
 		c.warn(f.Cut.Unpacked, "the compressed file is cut or damaged: %v", f.Cut)
 	}
 	return c, nil
