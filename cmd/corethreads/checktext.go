@@ -33,9 +33,17 @@ func writeCheck(w io.Writer, s *style, g *globals, path string, r *loaded) error
 		writeProvenance(&b, s, r.Report)
 	}
 	b.WriteString("\n" + s.wrap(describe(r.Report), "  "))
+	writeLeak(&b, s, r.Report, "  ")
 	writeRemedies(&b, s, path, r)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeLeak says what the threads that nobody joined still hold.
+func writeLeak(b *strings.Builder, s *style, r *diagnose.Report, indent string) {
+	if leak := r.Leak(); leak != "" {
+		b.WriteString(s.wrap("exited unjoined: "+leak, indent))
+	}
 }
 
 // mostAlike is how many findings of a kind are told without -v.

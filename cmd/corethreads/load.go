@@ -42,7 +42,7 @@ func (g *globals) load(cmd *cobra.Command, path string) (*loaded, error) {
 	}
 	tellRejected(cmd.ErrOrStderr(), set)
 	l := &loaded{modules: set, symbols: symbols(set)}
-	l.Report = diagnose.Core(c, nptl.Read(c, l.symbols))
+	l.Report = diagnose.Core(c, nptl.Read(c, l.symbols), diagnose.WithNames(l.symbol))
 	return l, nil
 }
 

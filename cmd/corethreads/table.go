@@ -12,8 +12,13 @@ import (
 )
 
 // writeTable draws a table without borders: a header, and columns two blanks
-// apart.
+// apart. What a terminal would obey, in names that a core or a file has, is made
+// visible.
 func writeTable(w io.Writer, header []string, rows [][]string) error {
+	header = printables(header)
+	for i := range rows {
+		rows[i] = printables(rows[i])
+	}
 	var out bytes.Buffer
 	t := tablewriter.NewTable(&out,
 		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
@@ -35,6 +40,14 @@ func writeTable(w io.Writer, header []string, rows [][]string) error {
 		return err
 	}
 	return writeTrimmed(w, out.String())
+}
+
+func printables(cells []string) []string {
+	out := make([]string, len(cells))
+	for i, c := range cells {
+		out[i] = printable(c)
+	}
+	return out
 }
 
 func cells() tw.CellConfig {

@@ -75,6 +75,7 @@ func writeThreads(w io.Writer, s *style, g *globals, r *loaded) error {
 	var b strings.Builder
 	if !g.quiet {
 		b.WriteString("\n" + s.wrap(describe(r.Report), ""))
+		writeLeak(&b, s, r.Report, "")
 		for _, l := range r.Process.Limits {
 			b.WriteString(s.wrap("not determined: "+l.Text, ""))
 		}
@@ -174,14 +175,23 @@ func threadRow(g *globals, r *loaded, thread, handle int) (row []string, remark 
 
 // code names an address of code: by its symbol, else by the mapped file.
 func (l *loaded) code(a elfcore.Addr) string {
-	if sym, offset, ok := l.modules.Symbolize(a); ok {
-		if offset == 0 {
-			return sym.Demangled()
-		}
-		return fmt.Sprintf("%s+%#x", sym.Demangled(), offset)
+	if name := l.symbol(a); name != "" {
+		return name
 	}
 	if file, offset, ok := diagnose.Place(l.Core, a); ok {
 		return fmt.Sprintf("%s+%#x", file, offset)
 	}
 	return a.String()
+}
+
+// symbol names an address by its symbol, empty for none.
+func (l *loaded) symbol(a elfcore.Addr) string {
+	sym, offset, ok := l.modules.Symbolize(a)
+	switch {
+	case !ok:
+		return ""
+	case offset == 0:
+		return sym.Demangled()
+	}
+	return fmt.Sprintf("%s+%#x", sym.Demangled(), offset)
 }

@@ -87,7 +87,7 @@ func runTLS(cmd *cobra.Command, g *globals, f tlsFlags, l *loaded, names []strin
 		r.find(name)
 	}
 	for _, text := range r.warnings() {
-		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: warning: %s\n", text)
+		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: warning: %s\n", printable(text))
 	}
 	w := cmd.OutOrStdout()
 	var err error
@@ -104,7 +104,7 @@ func runTLS(cmd *cobra.Command, g *globals, f tlsFlags, l *loaded, names []strin
 		return err
 	}
 	for i, name := range r.missing {
-		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: %s: %s\n", name, r.reasons[i])
+		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: %s: %s\n", printable(name), printable(r.reasons[i]))
 	}
 	if len(r.missing) > 0 {
 		return exit(exitFindings)

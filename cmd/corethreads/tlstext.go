@@ -111,7 +111,7 @@ func (r *tlsRun) writeVariable(w io.Writer, s *style, v *found) error {
 	if !v.Bound {
 		title += ", which code most likely does not use: an earlier module defines it too"
 	}
-	if _, err := io.WriteString(w, s.strong.Sprint(title)+"\n"); err != nil {
+	if _, err := io.WriteString(w, s.strong.Sprint(printable(title))+"\n"); err != nil {
 		return err
 	}
 	if len(r.threads) >= groupFrom && !r.flags.all {
