@@ -59,7 +59,7 @@ debuggers will be wrong about the core, and repairs it so that they are right.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w\ntry: %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(newCheck(g), newFix(g), newApply(g), newUndo(g), newThreads(g), newModules(g), newTLS(g), newLocks(g), newDebug(g), newGDBScript(g))
+	root.AddCommand(newCheck(g), newFix(g), newApply(g), newUndo(g), newThreads(g), newModules(g), newTLS(g), newLocks(g), newDebug(g), newGDBScript(g), newStacks(g))
 	return root
 }
 
