@@ -61,7 +61,7 @@ func filtered(r *Report) []Finding {
 	if len(detail) == 0 {
 		return nil
 	}
-	f.Detail = strings.Join(append(detail, "Registers, and what is there, are right.", r.whyFiltered()), " ")
+	f.Detail = strings.Join(append(detail, "gdb shows zeroes in its place; registers, and what is there, are right.", r.whyFiltered()), " ")
 	return []Finding{f}
 }
 
