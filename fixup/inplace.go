@@ -146,7 +146,7 @@ func openToEdit(path string) (*os.File, error) {
 		if errors.As(err, &p) {
 			err = p.Err
 		}
-		return nil, fmt.Errorf("%s: cannot be edited in place (%w); a repaired copy can be written elsewhere", path, err)
+		return nil, fmt.Errorf("%s: cannot be edited in place (%w); write a repaired copy elsewhere", path, err)
 	}
 	return core, nil
 }
