@@ -117,6 +117,7 @@ func TestStrategies(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			c := coretest.Crash(t, exes[s.source], coretest.Run{Args: []string{s.name}})
+			seen := make(views)
 			for _, x := range []struct {
 				Options
 				want
@@ -133,7 +134,7 @@ func TestStrategies(t *testing.T) {
 				if x.All {
 					name += "-all"
 				}
-				t.Run(name, func(t *testing.T) { x.check(t, c, x.Options) })
+				t.Run(name, func(t *testing.T) { x.check(t, c, seen, x.Options) })
 			}
 		})
 	}
@@ -145,10 +146,10 @@ func TestBuilds(t *testing.T) {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
 			c := coretest.Crash(t, coretest.Compile(t, "threads.c", flag), coretest.Run{Args: []string{"zombie-user"}})
-			want{}.check(t, c, Options{Strategy: Retire})
-			want{}.check(t, c, Options{Strategy: Unlink})
-			want{handle: mainBy("zombie-0")}.check(t, c, Options{Strategy: RemapTLS})
-			want{shown: []string{"zombie-0"}, phantoms: 1}.check(t, c, Options{Strategy: Expose})
+			want{}.check(t, c, make(views), Options{Strategy: Retire})
+			want{}.check(t, c, make(views), Options{Strategy: Unlink})
+			want{handle: mainBy("zombie-0")}.check(t, c, make(views), Options{Strategy: RemapTLS})
+			want{shown: []string{"zombie-0"}, phantoms: 1}.check(t, c, make(views), Options{Strategy: Expose})
 		})
 	}
 }
@@ -157,10 +158,10 @@ func TestBuilds(t *testing.T) {
 // pid namespace: no id in memory is one of the core.
 func TestPIDNamespace(t *testing.T) {
 	c := coretest.Gcore(t, coretest.Compile(t, "threads.c"), coretest.Run{Args: []string{"zombie-user"}, PIDNamespace: true})
-	want{}.check(t, c, Options{Strategy: Retire})
-	want{}.check(t, c, Options{Strategy: Unlink})
-	want{handle: mainBy("zombie-0")}.check(t, c, Options{Strategy: RemapTLS})
-	want{shown: []string{"zombie-0"}, phantoms: 1}.check(t, c, Options{Strategy: Expose})
+	want{}.check(t, c, make(views), Options{Strategy: Retire})
+	want{}.check(t, c, make(views), Options{Strategy: Unlink})
+	want{handle: mainBy("zombie-0")}.check(t, c, make(views), Options{Strategy: RemapTLS})
+	want{shown: []string{"zombie-0"}, phantoms: 1}.check(t, c, make(views), Options{Strategy: Expose})
 }
 
 // TestExitInProgress repairs the core of a process one of whose threads is at
@@ -169,8 +170,8 @@ func TestPIDNamespace(t *testing.T) {
 func TestExitInProgress(t *testing.T) {
 	c := coretest.Crash(t, coretest.Compile(t, "edges.c"), coretest.Run{Args: []string{"exit-syscall"}})
 	for _, s := range Strategies() {
-		want{none: c.Truth.ShadowedLWP == 0}.check(t, c, Options{Strategy: s})
-		want{none: c.Truth.ShadowedLWP == 0}.check(t, c, Options{Strategy: s, All: true})
+		want{none: c.Truth.ShadowedLWP == 0}.check(t, c, make(views), Options{Strategy: s})
+		want{none: c.Truth.ShadowedLWP == 0}.check(t, c, make(views), Options{Strategy: s, All: true})
 	}
 }
 

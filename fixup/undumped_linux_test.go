@@ -48,7 +48,7 @@ func TestHalfDescriptor(t *testing.T) {
 			t.Errorf("%s proposes %q instead", s, refusal.Instead)
 		}
 	}
-	want{}.check(t, c, Options{Strategy: Unlink})
+	want{}.check(t, c, make(views), Options{Strategy: Unlink})
 }
 
 // TestCutCore cuts a core in front of the loader's data, where the heads of the
@@ -65,7 +65,7 @@ func TestCutCore(t *testing.T) {
 		t.Errorf("the verdict is %s", r.Verdict)
 	}
 	for _, s := range Strategies() {
-		want{none: true}.check(t, c, Options{Strategy: s})
+		want{none: true}.check(t, c, make(views), Options{Strategy: s})
 	}
 	refusal := mustRefuse(t, r, Options{Strategy: Unlink, All: true}, "the list that leads to handle 0x")
 	if refusal.Instead != Retire {
