@@ -1,10 +1,10 @@
 package elfcore
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -28,6 +28,9 @@ type cachedFile struct {
 	// hand is the clock hand over ring for eviction.
 	ring []*page
 	hand int
+	// run is where pages are read to; it and the pages are used again, since
+	// thousands of threads mean many thousands of reads.
+	run []byte
 }
 
 type page struct {
@@ -89,7 +92,8 @@ func (f *cachedFile) page(index, last int64) (*page, error) {
 		behind++
 	}
 	start := index * pageSize
-	run := make([]byte, min(behind*pageSize, f.size)-start)
+	f.run = slices.Grow(f.run[:0], int(min(behind*pageSize, f.size)-start))
+	run := f.run[:min(behind*pageSize, f.size)-start]
 	got, err := f.readAt(run, start)
 	var first *page
 	for i := index; i < behind; i++ {
@@ -98,9 +102,7 @@ func (f *cachedFile) page(index, last int64) (*page, error) {
 		if hi > int64(got) {
 			break
 		}
-		// A copy, so that a page that stays does not keep the whole run.
-		p := &page{index: i, used: true, data: bytes.Clone(run[lo:hi])}
-		f.insert(p)
+		p := f.insert(i, run[lo:hi])
 		if first == nil {
 			first = p
 		}
@@ -113,19 +115,23 @@ func (f *cachedFile) page(index, last int64) (*page, error) {
 
 // insert adds a page, in the place of the first one that was not used since
 // the hand passed it last.
-func (f *cachedFile) insert(p *page) {
-	f.pages[p.index] = p
+func (f *cachedFile) insert(index int64, data []byte) *page {
+	var p *page
 	if len(f.ring) < cachePages {
+		p = &page{}
 		f.ring = append(f.ring, p)
-		return
-	}
-	for f.ring[f.hand].used {
-		f.ring[f.hand].used = false
+	} else {
+		for f.ring[f.hand].used {
+			f.ring[f.hand].used = false
+			f.hand = (f.hand + 1) % cachePages
+		}
+		p = f.ring[f.hand]
+		delete(f.pages, p.index)
 		f.hand = (f.hand + 1) % cachePages
 	}
-	delete(f.pages, f.ring[f.hand].index)
-	f.ring[f.hand] = p
-	f.hand = (f.hand + 1) % cachePages
+	p.index, p.used, p.data = index, true, append(p.data[:0], data...)
+	f.pages[index] = p
+	return p
 }
 
 // readAt fills b, which lies inside the file, from the file itself.
