@@ -99,6 +99,23 @@ func (m *image) ringOf(truth coretest.Truth, role string) ring {
 	return r
 }
 
+// mustBeRing checks that a list closes, that its links back agree with those
+// forward, and that it has no more members than before.
+func (m *image) mustBeRing(head uint64, most int) {
+	m.t.Helper()
+	n := head
+	for i := 0; i == 0 || n != head; i++ {
+		if i > most {
+			m.t.Fatalf("the list at %#x does not close after %d members", head, most)
+		}
+		next := m.word(n)
+		if back := m.word(next + 8); back != n {
+			m.t.Errorf("%#x is followed by %#x, which looks back at %#x", n, next, back)
+		}
+		n = next
+	}
+}
+
 // node is the descriptor of a role on the list, with its neighbours.
 func (r ring) node(t *testing.T, truth coretest.Truth, role string) (before, at, after uint64) {
 	t.Helper()
@@ -206,6 +223,9 @@ func TestBrokenLists(t *testing.T) {
 				}
 				g := gdbViewOf(t, c.Exe, fixed)
 				g.mustBeRight(t, c.Truth, nil)
+				after := readImage(t, fixed)
+				after.mustBeRing(user.head, len(user.nodes))
+				after.mustBeRing(used.head, len(used.nodes))
 				if p := g.phantoms(c.Truth); len(p) > 0 {
 					t.Errorf("after %s gdb shows threads %v that the core does not have", s, p)
 				}

@@ -110,6 +110,68 @@ func TestRemapAsksForModules(t *testing.T) {
 	mustRefuse(t, r, o, "the dtv has no block of far.so")
 }
 
+// TestProcessID is about glibc up to 2.24, whose descriptors have the process's
+// id behind the thread's, and whose libthread_db passes over those with another.
+func TestProcessID(t *testing.T) {
+	const tid, pid = 16, 20 // from the node on
+	path, truth := coretest.Unpack(t, "x86_64-glibc2.36-zombie-user")
+	core, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := elfcore.New(bytes.NewReader(core), int64(len(core)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	setPID := func(core []byte, x coretest.TruthThread, value int) {
+		at, ok := c.Locate(elfcore.Addr(x.Pthread) + listOffset + pid)
+		if !ok {
+			t.Fatalf("the descriptor of %s is not in the core", x.Role)
+		}
+		binary.LittleEndian.PutUint32(core[at:], uint32(value))
+	}
+	for _, x := range truth.Threads {
+		setPID(core, x, truth.PID)
+	}
+	plan := func(core []byte, o Options) []Patch {
+		c, err := elfcore.New(bytes.NewReader(core), int64(len(core)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Make(diagnose.Core(c, nptl.Read(c, nil)), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Patches
+	}
+	zombie, worker := truth.Thread(t, "zombie-0"), truth.Thread(t, "worker-0")
+	if got := plan(core, Options{}); len(got) != 1 || got[0].Address != elfcore.Addr(zombie.Pthread)+listOffset+tid {
+		t.Errorf("with the process's id everywhere: %v", got)
+	}
+
+	other := bytes.Clone(core)
+	setPID(other, zombie, truth.PID+1)
+	if got := plan(other, Options{}); len(got) != 0 {
+		t.Errorf("libthread_db passes over the zombie, and it is repaired all the same: %v", got)
+	}
+	if got := plan(other, Options{All: true}); len(got) != 1 {
+		t.Errorf("with --all: %v", got)
+	}
+
+	other = bytes.Clone(core)
+	setPID(other, worker, truth.PID+1)
+	got := plan(other, Options{})
+	if len(got) != 2 {
+		t.Fatalf("libthread_db passes over a living thread: %v", got)
+	}
+	for _, p := range got {
+		if p.Address == elfcore.Addr(worker.Pthread)+listOffset+pid && binary.LittleEndian.Uint32(p.New) == uint32(truth.PID) {
+			return
+		}
+	}
+	t.Errorf("the living thread does not get the process's id: %v", got)
+}
+
 // TestMakeAnything damages the descriptors of a core in all ways at once. Make
 // refuses, or makes a plan after which gdb is right, and for which there is
 // nothing more to do.
