@@ -40,7 +40,12 @@ __thread const char *tls_str;
 
 enum {
 	MAX_WITNESSES = 128,
-	STACK_BYTES = 64 * 1024, /* small stacks make small cores */
+	/* Small stacks make small cores; some have PTHREAD_STACK_MIN that large. */
+#if defined __aarch64__ || defined __powerpc64__
+	STACK_BYTES = 128 * 1024,
+#else
+	STACK_BYTES = 64 * 1024,
+#endif
 };
 
 enum stack { LIBC_STACK, USER_STACK };
@@ -190,6 +195,14 @@ static const char *architecture(void)
 	return "i386";
 #elif defined __aarch64__
 	return "aarch64";
+#elif defined __arm__
+	return "armhf";
+#elif defined __riscv && __riscv_xlen == 64
+	return "riscv64";
+#elif defined __powerpc64__ && defined __LITTLE_ENDIAN__
+	return "ppc64le";
+#elif defined __s390x__
+	return "s390x";
 #else
 #error "say here what this architecture is called"
 #endif
