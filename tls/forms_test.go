@@ -1,6 +1,9 @@
 package tls_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,6 +28,40 @@ func TestForms(t *testing.T) {
 				t.Errorf("%s of %s: gdb says %s, the program said %s", name, w.Role, theirs[w.LWP()], want)
 			}
 		}
+	}
+}
+
+// TestStatics has static variables of one name in two source files: both are
+// found, each with its file.
+func TestStatics(t *testing.T) {
+	dir := t.TempDir()
+	source, err := os.ReadFile(filepath.Join("..", "testdata", "programs", "tlsplug.c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []string
+	for i, name := range []string{"one", "two"} {
+		c, o := filepath.Join(dir, name+".c"), filepath.Join(dir, name+".o")
+		if err := os.WriteFile(c, source, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		coretest.Output(t, coretest.Tool(t, "gcc", "gcc"), "-g", "-c", c, "-o", o, "-DNAME=same", fmt.Sprintf("-DINITIAL=%d", 31+i))
+		// What is global in it becomes static.
+		coretest.Output(t, coretest.Tool(t, "objcopy", "binutils"), "--keep-global-symbol=none", o)
+		objects = append(objects, o)
+	}
+	c := coretest.Crash(t, coretest.Compile(t, "threads.c", objects...), coretest.Run{Args: []string{"healthy"}})
+	d := open(t, c.Core, module.Config{})
+	found, err := d.resolver.Find(d.vars, "value_same")
+	if err != nil || len(found) != 2 {
+		t.Fatalf("%d variables, not 2 (%v)", len(found), err)
+	}
+	got := make(map[string]uint64)
+	for _, v := range found {
+		got[filepath.Base(v.Unit)] = d.number(d.resolver.Value(d.resolver.Threads()[0], &v).Bytes)
+	}
+	if got["one.c"] != 31 || got["two.c"] != 32 {
+		t.Errorf("the values by source file are %v", got)
 	}
 }
 

@@ -87,7 +87,7 @@ func (r *Resolver) member(v Variable, accesses []access) (Variable, error) {
 		return v, fmt.Errorf("members take debug information: %w", err)
 	}
 	t := &types{data: data, order: r.core.ByteOrder}
-	off, ok := t.variable(&v)
+	off, _, ok := t.variable(&v)
 	if !ok {
 		return v, fmt.Errorf("the debug information of %s has no variable %s with a type", v.Module, v.Linkage)
 	}

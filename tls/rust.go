@@ -24,7 +24,7 @@ func (r *Resolver) unwrapRust(v Variable) Variable {
 		return v
 	}
 	t := &types{data: data, order: r.core.ByteOrder}
-	off, ok := t.variable(&v)
+	off, _, ok := t.variable(&v)
 	if !ok {
 		return v
 	}

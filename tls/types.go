@@ -20,15 +20,19 @@ const (
 	maxTypes     = 1000
 )
 
-// variable finds the type of a variable: by its linkage name, or by the name in
-// source where GCC made name.N of that. Of several it is the one that lies at
-// the variable's place in its block, as far as the debug information tells.
-func (t *types) variable(v *Variable) (dwarf.Offset, bool) {
+// variable finds the type of a variable, and the source file that it is in: by
+// its linkage name, or by the name in source where GCC made name.N of that. Of
+// several it is the one that lies at the variable's place in its block, as far as
+// the debug information tells.
+func (t *types) variable(v *Variable) (typ dwarf.Offset, unit string, ok bool) {
 	r := t.data.Reader()
 	for {
 		e, err := r.Next()
 		if err != nil || e == nil {
-			return 0, false
+			return 0, "", false
+		}
+		if e.Tag == dwarf.TagCompileUnit {
+			unit, _ = e.Val(dwarf.AttrName).(string)
 		}
 		if e.Tag != dwarf.TagVariable {
 			continue
@@ -53,7 +57,7 @@ func (t *types) variable(v *Variable) (dwarf.Offset, bool) {
 			continue
 		}
 		if at, told := t.place(e); !told || at == v.Offset {
-			return typ, true
+			return typ, unit, true
 		}
 	}
 }

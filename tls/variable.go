@@ -23,9 +23,10 @@ type Variable struct {
 	Bound bool
 	// Symbol is where it was found.
 	Symbol module.Symbol
-	// Type is the name of its type, empty where no debug information was
-	// asked.
-	Type string
+	// Type is the name of its type, and Unit the source file that it is in,
+	// empty where no debug information was asked. Find asks for Unit where
+	// several variables of a module have the name.
+	Type, Unit string
 	// path leads from the variable to a member of what it points at.
 	path []step
 	// rustState is the offset from the variable to the byte in which Rust notes
@@ -95,6 +96,7 @@ func (r *Resolver) Find(all []Variable, name string) ([]Variable, error) {
 		for i := range found {
 			found[i] = r.unwrapRust(found[i])
 		}
+		r.tellApart(found)
 		return found, nil
 	}
 	base, steps, ok := parseMembers(name)
@@ -110,6 +112,29 @@ func (r *Resolver) Find(all []Variable, name string) ([]Variable, error) {
 		out = append(out, member)
 	}
 	return out, nil
+}
+
+// tellApart fills in the units of static variables of one name, of several source
+// files of a module.
+func (r *Resolver) tellApart(vars []Variable) {
+	type same struct {
+		module *Module
+		name   string
+	}
+	count := make(map[same]int)
+	for _, v := range vars {
+		count[same{v.Module, v.Linkage}]++
+	}
+	for i := range vars {
+		v := &vars[i]
+		if count[same{v.Module, v.Linkage}] < 2 {
+			continue
+		}
+		if data, err := v.Module.DWARF(); err == nil {
+			t := &types{data: data, order: r.core.ByteOrder}
+			_, v.Unit, _ = t.variable(v)
+		}
+	}
 }
 
 func match(all []Variable, name string) []Variable {

@@ -21,6 +21,7 @@ type variableDocument struct {
 	Offset   uint64          `json:"offset"`
 	Size     uint64          `json:"size"`
 	Type     *string         `json:"type"`
+	Unit     *string         `json:"unit"`
 	Values   []valueDocument `json:"values"`
 }
 
@@ -84,7 +85,7 @@ func (r *tlsRun) document(w io.Writer) error {
 
 func (r *tlsRun) variable(v *found) variableDocument {
 	d := variableDocument{
-		Name: v.asked, Source: v.Name, Linkage: v.Linkage, Type: orNull(v.Type), Module: v.Module.String(), ModuleID: orNull(v.Module.ID), Bound: v.Bound,
+		Name: v.asked, Source: v.Name, Linkage: v.Linkage, Type: orNull(v.Type), Unit: orNull(v.Unit), Module: v.Module.String(), ModuleID: orNull(v.Module.ID), Bound: v.Bound,
 		Offset: v.Offset, Size: v.Size, Values: []valueDocument{},
 	}
 	for _, t := range r.threads {

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 
 	"github.com/corethreads/corethreads/module"
@@ -82,11 +83,21 @@ func (r *tlsRun) across() (header []string, rows [][]string) {
 	return header, rows
 }
 
-// heading names a variable, with its module where another one has the name too.
+// heading names a variable, with its module, or its place in that, where another
+// one has the name too.
 func (r *tlsRun) heading(v *found) string {
 	for i := range r.found {
-		if o := &r.found[i]; o.asked == v.asked && o.Module != v.Module {
+		o := &r.found[i]
+		switch {
+		case o == v || o.asked != v.asked:
+		case o.Name != v.Name:
+			return v.Name
+		case o.Module != v.Module:
 			return fmt.Sprintf("%s (%s)", v.asked, shortModule(v.Module))
+		case v.Unit != "":
+			return fmt.Sprintf("%s (%s)", v.asked, path.Base(v.Unit))
+		default:
+			return fmt.Sprintf("%s (at +%#x)", v.asked, v.Offset)
 		}
 	}
 	return v.asked
@@ -108,6 +119,9 @@ func shortModule(m *tls.Module) string {
 // writeVariable draws one variable of all threads.
 func (r *tlsRun) writeVariable(w io.Writer, s *style, v *found) error {
 	title := fmt.Sprintf("%s in %s, %s", v.title(), shortModule(v.Module), plural(int(v.Size), "byte"))
+	if v.Unit != "" {
+		title += ", of " + v.Unit
+	}
 	if !v.Bound {
 		title += ", which code most likely does not use: an earlier module defines it too"
 	}
@@ -267,12 +281,14 @@ func (r *tlsRun) whyMissing(name string) string {
 }
 
 // closest finds a variable whose name contains the one that was asked for, or
-// differs from it in case only.
+// else its last part, in whatever case.
 func closest(all []tls.Variable, name string) string {
 	lower := strings.ToLower(name)
-	for i := range all {
-		if strings.Contains(strings.ToLower(all[i].Name), lower) {
-			return all[i].Name
+	for _, part := range []string{lower, lower[strings.LastIndex(lower, ":")+1:]} {
+		for i := range all {
+			if part != "" && strings.Contains(strings.ToLower(all[i].Name), part) {
+				return all[i].Name
+			}
 		}
 	}
 	return ""
