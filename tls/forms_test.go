@@ -93,7 +93,7 @@ func TestMembers(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"app::engine.none":     "type Engine has no member none",
-		"app::engine->id":      "-> wants a pointer, but app::engine is of type Engine: use .",
+		"app::engine->id":      "-> wants a pointer, but app::engine is of type Engine: use . instead",
 		"app::current->id.x":   "type int has no member x",
 		"app::plain.x":         "type int has no member x",
 		"app::engine.parts.x":  "has no member x",

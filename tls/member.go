@@ -104,7 +104,7 @@ func (r *Resolver) member(v Variable, accesses []access) (Variable, error) {
 		}
 		if x.arrow {
 			if !points {
-				return v, fmt.Errorf("-> wants a pointer, but %s is of type %s: use .", name, t.name(typ))
+				return v, fmt.Errorf("-> wants a pointer, but %s is of type %s: use . instead", name, t.name(typ))
 			}
 			target, ok := typ.Val(dwarf.AttrType).(dwarf.Offset)
 			if !ok {
