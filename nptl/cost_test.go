@@ -82,11 +82,11 @@ func (s *swamp) core() []byte {
 // any work grew with the product of two numbers that they can choose. The limit
 // on time is that of go test.
 func TestCost(t *testing.T) {
-	const step, large = 0x400, 64 << 20
+	const step, large, data = 0x400, 16 << 20, 2 << 20
 	for name, make := range map[string]func() *swamp{
 		"one list of all memory": func() *swamp {
-			s := newSwamp(pageSize, large)
-			s.ring(swampData+0x100, swampMemory, step, large/step-1)
+			s := newSwamp(pageSize, 4*large)
+			s.ring(swampData+0x100, swampMemory, step, 4*large/step-1)
 			s.threads = 10000
 			return s
 		},
@@ -104,7 +104,7 @@ func TestCost(t *testing.T) {
 		},
 		// Each head has a node of its own, which leads to one long list.
 		"many heads": func() *swamp {
-			s := newSwamp(8<<20, large)
+			s := newSwamp(data, large)
 			s.ring(swampData, swampMemory, step, large/2/step)
 			for i := range uint64(large/2/0x40 - 0x20) {
 				head, node := swampData+0x100+i*0x10, swampMemory+large/2+i*0x40
@@ -128,8 +128,8 @@ func TestCost(t *testing.T) {
 			return s
 		},
 		"every word a pointer": func() *swamp {
-			s := newSwamp(8<<20, large)
-			for at := uint64(0); at < 8<<20; at += 8 {
+			s := newSwamp(data, large)
+			for at := uint64(0); at < data; at += 8 {
 				s.put(swampData+at, swampMemory+at*8)
 			}
 			for at := uint64(0); at < large; at += 8 {
