@@ -153,8 +153,15 @@ func TestDebugSignal(t *testing.T) {
 // TestDebugPrint pastes what --print says into a shell.
 func TestDebugPrint(t *testing.T) {
 	crashed := misleading(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	bin := t.TempDir()
-	coretest.Output(t, coretest.Tool(t, "go", "golang"), "build", "-o", filepath.Join(bin, "corethreads"), ".")
+	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", mainEnv, self)
+	if err := os.WriteFile(filepath.Join(bin, "corethreads"), []byte(wrapper), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	lines, _ := corethreads(t, exitDone, "debug", crashed.Core, "--print", "--", "-nx", "-q")
 	shell := exec.Command("sh", "-ec", lines)
 	shell.Env = append(os.Environ(), "DEBUGINFOD_URLS=", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))

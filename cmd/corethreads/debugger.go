@@ -22,7 +22,7 @@ type debuggerProgram struct {
 func findDebugger(name string, arch *elfcore.Arch) (debuggerProgram, error) {
 	p := debuggerProgram{lldb: strings.Contains(filepath.Base(name), "lldb")}
 	names := []string{name}
-	if name == "gdb" && !nativeArch(arch) {
+	if name == "gdb" && !slices.Contains(nativeArchs(), arch.Name) {
 		names = []string{"gdb-multiarch", "gdb"}
 	}
 	var err error
@@ -34,14 +34,14 @@ func findDebugger(name string, arch *elfcore.Arch) (debuggerProgram, error) {
 	return p, fmt.Errorf("there is no debugger %s here: %w", name, err)
 }
 
-// nativeArch tells whether a debugger for this machine alone knows an
-// architecture, and can load a library of it.
-func nativeArch(arch *elfcore.Arch) bool {
-	return slices.Contains(map[string][]string{
+// nativeArchs are the architectures that a debugger for this machine alone
+// knows; the first is its own, of which it can load a libthread_db.
+func nativeArchs() []string {
+	return map[string][]string{
 		"amd64": {"x86_64", "x32", "i386"}, "386": {"i386"},
 		"arm64": {"aarch64", "armhf"}, "arm": {"armhf"},
 		"riscv64": {"riscv64"}, "ppc64le": {"ppc64le"}, "s390x": {"s390x"},
-	}[runtime.GOARCH], arch.Name)
+	}[runtime.GOARCH]
 }
 
 // gdbArguments start gdb on a core. What extra says comes last, and so wins.

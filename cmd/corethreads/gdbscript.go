@@ -217,8 +217,9 @@ func (d *debugFiles) gdbSettings(l *loaded) []string {
 	if len(d.debugDirs) > 0 {
 		out = append(out, "set debug-file-directory "+joinPaths(append(d.debugDirs[:len(d.debugDirs):len(d.debugDirs)], usualDebugDir)))
 	}
-	if d.threadDB != "" && nativeArch(l.Core.Arch) {
-		out = append(out, "add-auto-load-safe-path "+d.threadDB, "set libthread-db-search-path "+d.threadDB)
+	if native := nativeArchs(); d.threadDB != "" && len(native) > 0 && native[0] == l.Core.Arch.Name {
+		// $sdir and $pdir are where gdb looks by itself.
+		out = append(out, "add-auto-load-safe-path "+d.threadDB, "set libthread-db-search-path "+d.threadDB+":$sdir:$pdir")
 	}
 	return out
 }
