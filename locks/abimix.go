@@ -284,12 +284,7 @@ func (a *analyzer) explainMix(m *mixed, users []mixedUser) Verdict {
 // itself has put where none can be: in a packed structure.
 func (a *analyzer) misalignedCond(cond elfcore.Addr) Verdict {
 	v := Verdict{ID: MisalignedFutex, Confidence: High, Threads: a.condUsers[cond], Objects: []elfcore.Addr{cond}}
-	n := len(v.Threads)
-	who := fmt.Sprintf("thread %d waits", a.tid(v.Threads[0]))
-	if n > 1 {
-		who = fmt.Sprintf("%d threads wait", n)
-	}
-	v.Summary = fmt.Sprintf("%s on the condition variable %s, which is not aligned", who, a.name(cond))
+	v.Summary = fmt.Sprintf("%s on the condition variable %s, which is not aligned", a.theyWait(v.Threads), a.name(cond))
 	v.fact("the cleanup chain of thread %d names it, and it is no pointer of the first ABI that was moved", a.tid(v.Threads[0]))
 	v.Explanation = "The kernel refuses a futex whose address is no multiple of 4. Depending on its version glibc then aborts, or goes round and round in pthread_cond_wait, which takes all of a processor."
 	v.Remedy = "Do not put a condition variable into a packed structure, and do not cast unaligned memory to one."

@@ -19,6 +19,8 @@ type Report struct {
 	// Waking are the indices of threads whose futex word has changed already:
 	// they are about to go on.
 	Waking []int
+	// Limits are what keeps waits or owners from being told, each a sentence.
+	Limits []string
 	// AbortMessage is what glibc wrote before it aborted, empty for nothing.
 	AbortMessage string
 }
@@ -42,10 +44,23 @@ func Analyze(c *elfcore.Core, p *nptl.Process, s *module.Set) *Report {
 			r.Waking = append(r.Waking, i)
 		}
 	}
+	r.Limits = a.limits()
 	a.report = r
 	a.judgeAll()
 	slices.SortStableFunc(r.Verdicts, func(x, y Verdict) int { return cmp.Compare(x.Confidence.rank(), y.Confidence.rank()) })
 	return r
+}
+
+// limits says what of the core keeps waits or owners from being told.
+func (a *analyzer) limits() []string {
+	var out []string
+	if a.core.Arch.Syscall.Futex == 0 {
+		out = append(out, fmt.Sprintf("where registers of %s show a futex wait is not known here, so that no wait can be told", a.core.Arch.Name))
+	}
+	if a.core.NotesCut {
+		out = append(out, "notes are cut off: there may have been more threads, and an owner that is not here proves nothing")
+	}
+	return out
 }
 
 // analyzer holds what the rules need of a core.

@@ -89,7 +89,7 @@ func (a *analyzer) explainLoaderChain(g *graph, v *Verdict, end *Wait) bool {
 	behind := v.Threads[:len(v.Threads)-1]
 	for _, t := range behind {
 		w := g.of(t)
-		v.fact("thread %d waits for %s at %s, owned by thread %d", a.tid(t), w.Name, a.name(w.Object), a.tid(w.Owner))
+		v.fact("thread %d waits for the %s, owned by thread %d", a.tid(t), a.object(w), a.tid(w.Owner))
 	}
 	v.fact("thread %d waits for the %s, which nobody owns", holder, a.object(end))
 	v.Evidence = append(v.Evidence, end.Evidence...)
@@ -99,10 +99,10 @@ func (a *analyzer) explainLoaderChain(g *graph, v *Verdict, end *Wait) bool {
 	for _, t := range behind {
 		if home != nil && a.startModule(t) == home && !home.IsLoader && !home.IsExecutable {
 			poster = t
-			v.fact("thread %d started in %s, in whose data the %s lies", a.tid(t), home, end.Kind)
+			v.fact("thread %d started in %s, in whose data the %s lies", a.tid(t), home, end.Kind.Noun())
 		} else if at, ok := a.mentions(t, end.Object); ok {
 			poster = t
-			v.fact("thread %d has the address of the %s on its stack, at %s", a.tid(t), end.Kind, at)
+			v.fact("thread %d has the address of the %s on its stack, at %s", a.tid(t), end.Kind.Noun(), at)
 		}
 	}
 	constructor := a.inConstructor(end.Thread)
@@ -122,10 +122,10 @@ func (a *analyzer) explainLoaderChain(g *graph, v *Verdict, end *Wait) bool {
 	}
 	if end.Shared {
 		v.lower()
-		v.doubt("another process could do it: the %s can be shared", end.Kind)
+		v.doubt("another process could do it: the %s can be shared", end.Kind.Noun())
 	}
 	if n := active + idle; n > 0 {
-		v.doubt("%s of this process %s not in a wait that is known and could still do it; so could a signal handler", plural(n, "other thread"), isAre(n))
+		v.doubt("%s of this process %s in no wait for another thread and could still do it; so could a signal handler", plural(n, "other thread"), isAre(n))
 	} else {
 		v.doubt("a signal handler could still do it")
 	}
@@ -138,7 +138,7 @@ func (a *analyzer) tellLoaderChain(v *Verdict, end *Wait, constructor bool, post
 	holder := a.tid(end.Thread)
 	what := map[Kind]string{Sem: "a semaphore to be posted", Cond: "a condition variable to be signalled", Barrier: "others to arrive at a barrier", RawFutex: "a futex to be woken"}[end.Kind]
 	n := len(v.Threads) - 1
-	v.Summary = fmt.Sprintf("thread %d holds the dynamic loader's lock and waits for %s; %s for that lock", holder, what, plural(n, "other thread")+" "+waitWaits(n))
+	v.Summary = fmt.Sprintf("thread %d holds the dynamic loader's lock and waits for %s, while %s for that lock", holder, what, threadsWait(n))
 	where := "inside dlopen, dlclose or a callback of dl_iterate_phdr"
 	if constructor {
 		where = "in a library's constructor, which the loader runs inside dlopen"
@@ -166,11 +166,12 @@ func (a *analyzer) mentions(thread int, object elfcore.Addr) (elfcore.Addr, bool
 	return 0, false
 }
 
-func waitWaits(n int) string {
+// threadsWait is the beginning of a sentence about so many threads.
+func threadsWait(n int) string {
 	if n == 1 {
-		return "waits"
+		return "1 thread waits"
 	}
-	return "wait"
+	return fmt.Sprintf("%d threads wait", n)
 }
 
 func plural(n int, noun string) string {

@@ -2,6 +2,7 @@ package locks
 
 import (
 	"github.com/corethreads/corethreads/elfcore"
+	"github.com/corethreads/corethreads/nptl"
 )
 
 // classify finds the object that a blocked thread's futex word belongs to, by
@@ -11,7 +12,13 @@ func (a *analyzer) classify(i int, f Futex) Wait {
 	w.fact("thread %d is in futex(%s, op %#x, value %#x)", a.core.Threads[i].TID, f.Address, f.Op, f.Value)
 	rules := []func(int, *Wait) bool{
 		a.isLoaderLock, a.isParkedPI, a.isCond, a.isSem, a.isJoin, a.isKernelLock, a.isRobust, a.isProtected, a.isFileLock,
-		a.isPlainMutex, a.isArena, a.isCondDestroy, a.isRWLock, a.isBarrier, a.isOnce, a.isOldCond, a.isOldRWLock, a.isOldBarrier,
+		a.isPlainMutex, a.isArena, a.isCondDestroy, a.isRWLock, a.isBarrier, a.isOnce,
+	}
+	switch {
+	case a.process.Libc.Kind == nptl.NoLibc:
+		rules = []func(int, *Wait) bool{a.isKernelLock}
+	case a.mayBeOld():
+		rules = append(rules, a.isOldCond, a.isOldRWLock, a.isOldBarrier)
 	}
 	if a.musl {
 		rules = []func(int, *Wait) bool{a.isMuslJoin, a.isMuslSem, a.isMuslCond, a.isMuslBarrier, a.isMuslMutex, a.isMuslRWLock, a.isMuslOnce}
@@ -24,6 +31,14 @@ func (a *analyzer) classify(i int, f Futex) Wait {
 	w.Kind, w.Object, w.OwnerState = RawFutex, f.Address, OwnerUnknown
 	w.fact("the word belongs to no object of the C library that is known")
 	return w
+}
+
+// mayBeOld tells whether the C library can be glibc before 2.25, whose objects had
+// other layouts, made of small numbers that much memory looks like.
+func (a *analyzer) mayBeOld() bool {
+	const changed = 25
+	l := &a.process.Libc
+	return l.Version < changed && l.Min < changed
 }
 
 // isLoaderLock: the word is one of the dynamic loader's locks.

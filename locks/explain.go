@@ -18,6 +18,8 @@ type Reading struct {
 	Fields []Field
 	// Against are what speaks against it; none means that the bytes fit.
 	Against []string
+
+	kinds []Kind // as which threads wait for it
 }
 
 // Field is one member of an object.
@@ -35,13 +37,12 @@ func (r *Reading) doubt(wrong bool, format string, args ...any) {
 	}
 }
 
-// Explain decodes the object at an address as each thing it could be, the one
-// with the least against it first. The error is a *elfcore.Fault where the memory
-// is not in the core.
+// Explain decodes the object at an address as each thing it could be: first as
+// what threads wait for there, then by how little speaks against it. The error is
+// a *elfcore.Fault where the memory is not in the core.
 func Explain(c *elfcore.Core, p *nptl.Process, s *module.Set, at elfcore.Addr) ([]Reading, error) {
 	a := newAnalyzer(c, p, s)
-	const most = 56
-	b := make([]byte, most)
+	b := make([]byte, maxObject)
 	n, err := c.ReadMemory(b, at)
 	if n < 4 {
 		return nil, err
@@ -51,10 +52,35 @@ func Explain(c *elfcore.Core, p *nptl.Process, s *module.Set, at elfcore.Addr) (
 		e.mutex(),
 		e.cond("pthread_cond_t of glibc 2.25 to 2.40", 16, 24, 36, 40),
 		e.cond("pthread_cond_t of glibc 2.41 and later", 0, 16, 28, 32),
-		e.rwlock(), e.sem(), e.barrier(), e.once(), e.fileLock(),
+		e.rwlock(), e.sem(), e.barrier(), e.fileLock(), e.once(),
+		e.oldCond(), e.oldRWLock(), e.oldBarrier(),
 	}
-	slices.SortStableFunc(out, func(x, y Reading) int { return cmp.Compare(len(x.Against), len(y.Against)) })
+	known := e.kinds()
+	rank := func(r Reading) int {
+		if slices.ContainsFunc(r.kinds, func(k Kind) bool { return known[k] }) {
+			return len(r.Against) - len(out)*maxObject
+		}
+		return len(r.Against)
+	}
+	slices.SortStableFunc(out, func(x, y Reading) int { return cmp.Compare(rank(x), rank(y)) })
 	return out, nil
+}
+
+// maxObject is the size of the largest object, in bytes.
+const maxObject = 56
+
+// kinds are as what threads wait for the object.
+func (e *explainer) kinds() map[Kind]bool {
+	out := make(map[Kind]bool)
+	for i, x := range e.calls {
+		if x.state != blocked || x.futex.Address-e.at >= maxObject {
+			continue
+		}
+		if w := e.classify(i, x.futex); w.Object == e.at {
+			out[w.Kind] = true
+		}
+	}
+	return out
 }
 
 type explainer struct {
@@ -78,8 +104,16 @@ func (e *explainer) u64(offset uint64) uint64 {
 	return e.core.ByteOrder.Uint64(e.b[offset:])
 }
 
-func (e *explainer) short(r *Reading, need int) {
-	r.doubt(len(e.b) < need, "only %d of %d bytes are in the core", len(e.b), need)
+// pointer gives a pointer of the object, 0 behind its end.
+func (e *explainer) pointer(offset uint64) uint64 {
+	if e.w == 4 {
+		return uint64(e.u32(offset))
+	}
+	return e.u64(offset)
+}
+
+func (e *explainer) short(r *Reading, need uint64) {
+	r.doubt(uint64(len(e.b)) < need, "only %d of %d bytes are in the core", len(e.b), need)
 }
 
 // thread says which thread an id is.
@@ -94,8 +128,8 @@ func (e *explainer) thread(id uint32) string {
 }
 
 func (e *explainer) mutex() Reading {
-	r := Reading{What: "pthread_mutex_t"}
-	e.short(&r, int(e.mutexSize()))
+	r := Reading{What: "pthread_mutex_t", kinds: []Kind{Mutex, PIMutex, RobustMutex, LoaderLock}}
+	e.short(&r, e.mutexSize())
 	m := mutexImage{lock: e.u32(mutexLock), count: e.u32(mutexCount), owner: e.u32(mutexOwner), users: e.u32(e.layout.mutexUsers), kind: e.u32(e.layout.mutexKind)}
 	word := map[uint32]string{0: "free", 1: "locked", 2: "locked, perhaps with waiters"}[m.lock]
 	if m.kind&(kindPI|kindRobust) != 0 {
@@ -123,14 +157,14 @@ func (e *explainer) mutex() Reading {
 	r.doubt(m.kind&(kindPI|kindRobust|kindProtect) == 0 && m.lock > 2, "__lock is neither 0, 1 nor 2")
 	r.doubt(m.lock == 0 && m.owner != 0, "__lock is 0, but __owner names %s", owner)
 	r.doubt(m.lock != 0 && m.owner == 0, "__lock is set, but __owner is 0")
-	r.doubt(m.users > 100000, "__nusers is not small")
+	r.doubt(m.users > maxUsers, "__nusers is not small")
 	r.doubt(m.kind&(kindPI|kindRobust) != 0 && m.lock&futexTIDs != 0 && m.lock&futexTIDs != m.owner && m.owner != ownerInconsistent, "__lock and __owner name different threads")
 	return r
 }
 
 // cond decodes the layouts of glibc 2.25 (with __g_refs) and of 2.41.
 func (e *explainer) cond(what string, refs, size, wrefs, signals uint64) Reading {
-	r := Reading{What: what}
+	r := Reading{What: what, kinds: []Kind{Cond, CondDestroy}}
 	e.short(&r, condSize)
 	w := e.u32(wrefs)
 	meaning := fmt.Sprintf("%d threads in a wait", w>>3)
@@ -153,7 +187,7 @@ func (e *explainer) cond(what string, refs, size, wrefs, signals uint64) Reading
 		Field{"__wrefs", wrefs, uint64(w), meaning},
 		Field{"__g_signals[0]", signals, uint64(e.u32(signals)), ""}, Field{"__g_signals[1]", signals + 4, uint64(e.u32(signals + 4)), ""})
 	r.doubt(uint64(e.at)%8 != 0, "it is not aligned")
-	r.doubt(w>>3 > 100000, "__wrefs counts more threads than there can be")
+	r.doubt(w>>3 > maxUsers, "__wrefs counts more threads than there can be")
 	r.doubt(int(w>>3) < waiting, "%d threads wait on it, but __wrefs counts %d", waiting, w>>3)
 	r.doubt(e.u64(8)>>1 > e.u64(0)>>1, "__g1_start is ahead of __wseq")
 	r.doubt(e.u64(0) > 1<<48, "__wseq is no count: it could be a pointer (the first ABI)")
@@ -161,8 +195,8 @@ func (e *explainer) cond(what string, refs, size, wrefs, signals uint64) Reading
 }
 
 func (e *explainer) rwlock() Reading {
-	r := Reading{What: "pthread_rwlock_t of glibc 2.25 and later"}
-	e.short(&r, 56)
+	r := Reading{What: "pthread_rwlock_t of glibc 2.25 and later", kinds: []Kind{RWLockRead, RWLockWrite}}
+	e.short(&r, e.layout.rwlockSize)
 	readers, writer := e.u32(0), e.u32(e.layout.rwlockWriter)
 	text := fmt.Sprintf("%d readers", readers>>3)
 	if readers&rwWriteLocked != 0 {
@@ -180,68 +214,7 @@ func (e *explainer) rwlock() Reading {
 	}
 	r.doubt(e.u32(16) != 0 || e.u32(20) != 0, "its padding is not zero")
 	r.doubt(e.u32(8) > 3 || e.u32(12) > 3, "its futex words are not 0 to 3")
-	r.doubt(readers>>3 > 100000 || e.u32(4) > 100000, "its counts are not small")
+	r.doubt(readers>>3 > maxUsers || e.u32(4) > maxUsers, "its counts are not small")
 	r.doubt(writer != 0 && readers&rwWriteLocked == 0, "it has a writer, but is not locked by one")
-	return r
-}
-
-func (e *explainer) sem() Reading {
-	r := Reading{What: "sem_t"}
-	e.short(&r, 16)
-	var value, waiting, private uint64
-	if e.w == 8 {
-		value, waiting, private = e.u64(0)&(1<<32-1), e.u64(0)>>32, uint64(e.u32(8))
-	} else {
-		value, waiting, private = uint64(e.u32(0)>>1), uint64(e.u32(8)), uint64(e.u32(4))
-	}
-	r.Fields = []Field{{"value", 0, value, ""}, {"nwaiters", 4, waiting, "threads that wait"}, {"private", 8, private, "0 for one process, 128 for shared"}}
-	r.doubt(private != 0 && private != opPrivate, "private is neither 0 nor 128")
-	r.doubt(waiting > 100000, "nwaiters is not small")
-	r.doubt(value > 1<<31-1, "value is above SEM_VALUE_MAX")
-	return r
-}
-
-func (e *explainer) barrier() Reading {
-	r := Reading{What: "pthread_barrier_t of glibc 2.23 and later"}
-	e.short(&r, 20)
-	in, round, count, shared, out := e.u32(0), e.u32(4), e.u32(8), e.u32(12), e.u32(16)
-	r.Fields = []Field{
-		{"in", 0, uint64(in), fmt.Sprintf("%d have arrived in this round", in-round)},
-		{"current_round", 4, uint64(round), ""},
-		{"count", 8, uint64(count), "threads that it takes"},
-		{"shared", 12, uint64(shared), ""},
-		{"out", 16, uint64(out), ""},
-	}
-	r.doubt(count == 0 || count > 1<<20, "count is no number of threads")
-	r.doubt(in-round > count, "more have arrived than it takes")
-	r.doubt(shared != 0 && shared != opPrivate, "shared is neither 0 nor 128")
-	return r
-}
-
-func (e *explainer) once() Reading {
-	x := e.u32(0)
-	r := Reading{What: "pthread_once_t"}
-	r.Fields = []Field{{"control", 0, uint64(x), map[uint32]string{0: "not yet run", 1: "its routine runs", 2: "done"}[x&3]}}
-	r.doubt(x&3 == 3, "its low bits are 3")
-	r.doubt(x > 1<<16, "its fork generation is not small")
-	return r
-}
-
-func (e *explainer) fileLock() Reading {
-	r := Reading{What: "_IO_lock_t, the lock of a FILE"}
-	e.short(&r, 16)
-	owner := elfcore.Addr(e.u64(8))
-	if e.w == 4 {
-		owner = elfcore.Addr(e.u32(8))
-	}
-	h, known := e.pthreads[owner]
-	who := "nobody"
-	if known {
-		who = fmt.Sprintf("the thread of handle %s", h.Pthread)
-	}
-	r.Fields = []Field{{"lock", 0, uint64(e.u32(0)), ""}, {"cnt", 4, uint64(e.u32(4)), ""}, {"owner", 8, uint64(owner), who}}
-	r.doubt(owner != 0 && !known, "owner is no thread's descriptor")
-	r.doubt(e.u32(0) > 2, "lock is neither 0, 1 nor 2")
-	r.doubt(e.u32(0) != 0 && owner == 0, "it is locked, but has no owner")
 	return r
 }

@@ -89,7 +89,7 @@ func (g *graph) cycle(threads []int) Verdict {
 	}
 	if len(threads) == 1 {
 		v.ID = SelfDeadlock
-		v.Summary = fmt.Sprintf("thread %d waits for a %s that it holds itself", g.tid(threads[0]), g.object(g.of(threads[0])))
+		v.Summary = fmt.Sprintf("thread %d waits for the %s, which it holds itself", g.tid(threads[0]), g.object(g.of(threads[0])))
 		v.Remedy = "Do not take it twice, or make it recursive."
 		return v
 	}
@@ -111,7 +111,7 @@ func (a *analyzer) tid(thread int) int { return a.core.Threads[thread].TID }
 
 // object names what a thread waits for.
 func (a *analyzer) object(w *Wait) string {
-	name := string(w.Kind)
+	name := w.Kind.Noun()
 	if w.Name != "" && w.Kind == LoaderLock {
 		name += " " + w.Name
 	}
@@ -119,6 +119,14 @@ func (a *analyzer) object(w *Wait) string {
 		name += " " + a.name(w.Object)
 	}
 	return name
+}
+
+// owner names the owner of what a thread waits for.
+func (a *analyzer) owner(w *Wait) string {
+	if w.OwnerTID == 0 {
+		return "a thread whose id is gone"
+	}
+	return fmt.Sprintf("thread %d", w.OwnerTID)
 }
 
 // goneOwners finds chains that end at an owner that is no thread of the core.
@@ -146,18 +154,18 @@ func (a *analyzer) goneOwners(*graph) []Verdict {
 		switch w.OwnerState {
 		case OwnerZombie:
 			v.ID, v.Confidence = OwnerExited, High
-			v.Summary = fmt.Sprintf("the owner of the %s, thread %d, has exited without unlocking it", what, w.OwnerTID)
+			v.Summary = fmt.Sprintf("the owner of the %s, %s, has exited without unlocking it", what, a.owner(w))
 			v.Remedy = "Find the path on which that thread returns with the lock held."
 		case OwnerParent:
 			v.ID, v.Confidence = OwnerInParent, High
-			v.Summary = fmt.Sprintf("the owner of the %s is thread %d of the parent process: fork copied the lock, not the thread", what, w.OwnerTID)
+			v.Summary = fmt.Sprintf("the owner of the %s is %s of the parent process: fork copied the lock, not the thread", what, a.owner(w))
 			v.Remedy = "Between fork and exec, use only async-signal-safe functions, or take the lock in a pthread_atfork handler."
 		default:
 			if w.Shared {
 				continue // another process's thread is no news
 			}
 			v.ID, v.Confidence = OwnerMissing, Medium
-			v.Summary = fmt.Sprintf("the owner of the %s, thread %d, is not in the core", what, w.OwnerTID)
+			v.Summary = fmt.Sprintf("the owner of the %s, %s, is not in the core", what, a.owner(w))
 			v.doubt("the word may have been overwritten, or the notes may lack a thread")
 		}
 		if w.Timed {
@@ -186,7 +194,7 @@ func (a *analyzer) condDestroys(*graph) []Verdict {
 				v.fact("thread %d waits on it", a.tid(x.Thread))
 			}
 		}
-		v.Summary = fmt.Sprintf("thread %d destroys the %s while %d threads wait on it", a.tid(w.Thread), a.object(w), len(v.Threads)-1)
+		v.Summary = fmt.Sprintf("thread %d destroys the %s while %s on it", a.tid(w.Thread), a.object(w), threadsWait(len(v.Threads)-1))
 		v.Explanation = "pthread_cond_destroy waits until nobody uses the condition variable any more, and nobody is left to wake those who do."
 		v.Remedy = "Wake all waiters and let them leave before the condition variable is destroyed."
 		out = append(out, v)

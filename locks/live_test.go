@@ -1,9 +1,13 @@
 package locks_test
 
 import (
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/corethreads/corethreads/internal/coretest"
+	"github.com/corethreads/corethreads/locks"
+	"github.com/corethreads/corethreads/module"
 )
 
 // builds are the kinds of program that each scenario is tried as: the layouts of
@@ -31,6 +35,15 @@ func TestDeadlocks(t *testing.T) {
 		"owner-exited", "owner-in-parent", "malloc-in-handler", "destroy-in-use",
 	}
 	tryAll(t, "deadlocks.c", scenarios)
+}
+
+// TestStripped has programs whose files tell little.
+func TestStripped(t *testing.T) {
+	exe := coretest.Compile(t, "deadlocks.c", "-s")
+	for _, scenario := range []string{"deadlock", "malloc-in-handler"} {
+		c := coretest.Crash(t, exe, coretest.Run{Args: []string{scenario}})
+		withAndWithoutFiles(t, c.Core)
+	}
 }
 
 func tryAll(t *testing.T, source string, scenarios []string) {
@@ -82,6 +95,51 @@ func TestLoader(t *testing.T) {
 				c := coretest.Crash(t, exe, coretest.Run{Args: []string{scenario}, Env: []string{"PLUGIN=" + plug}})
 				withAndWithoutFiles(t, c.Core)
 			})
+		}
+	}
+}
+
+// TestCXX has the waits of libstdc++, whose words are no objects of the C library.
+func TestCXX(t *testing.T) {
+	library := coretest.Compile(t, "cxxwaits.cc", "-shared", "-fPIC", "-std=c++20", "-lstdc++")
+	dir, file := filepath.Split(library)
+	exe := coretest.Compile(t, "cxxwaits.c", "-L"+dir, "-l:"+file, "-Wl,-rpath,"+dir)
+	c := coretest.Crash(t, exe, coretest.Run{Args: []string{"cxx"}})
+	withAndWithoutFiles(t, c.Core)
+}
+
+// TestGo has the idle threads of a Go program, which are in futex waits of Go's
+// own and no deadlock.
+func TestGo(t *testing.T) {
+	dir := t.TempDir()
+	exe := filepath.Join(dir, "gowaits")
+	source := filepath.Join("..", "testdata", "programs", "gowaits.go")
+	if out, err := exec.Command(coretest.Tool(t, "go", "golang"), "build", "-o", exe, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	// The program says nothing of its threads: it does not know them.
+	cmd := exec.Command(coretest.Tool(t, "sh", "dash"), "-c", `ulimit -c unlimited || exit 3; "$0"; exit 0`, exe)
+	cmd.Dir = t.TempDir()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cores, err := filepath.Glob(filepath.Join(cmd.Dir, "*"))
+	if err != nil || len(cores) != 1 {
+		t.Fatalf("no core, or several: %q (%v)", cores, err)
+	}
+	for _, cfg := range []module.Config{{}, {NoHostFiles: true}} {
+		d := open(t, cores[0], cfg)
+		r := d.analyze()
+		if len(r.Verdicts) > 0 {
+			t.Errorf("%s", summaries(r))
+		}
+		if len(r.Waits) == 0 {
+			t.Error("no thread is in a futex wait")
+		}
+		for _, w := range r.Waits {
+			if w.Kind != locks.RawFutex {
+				t.Errorf("thread %d waits for a %s, by %q", d.core.Threads[w.Thread].TID, w.Kind, w.Evidence)
+			}
 		}
 	}
 }

@@ -91,8 +91,8 @@ func (a *analyzer) isKernelLock(_ int, w *Wait) bool {
 	}
 	w.fact("FUTEX_LOCK_PI; the mutex's kind is %#x, its word %s, its owner field %d", m.kind, wordText(m.lock), m.owner)
 	owner := m.lock & futexTIDs
-	if m.lock == 0 {
-		owner = m.owner
+	if m.lock == 0 || m.lock&ownerDied != 0 && a.lives(m.owner) {
+		owner = m.owner // kernels before 5.16 hand mutexes on while they dump
 	}
 	a.ownedBy(w, owner, true)
 	return true
@@ -144,6 +144,9 @@ func (a *analyzer) isPlainMutex(_ int, w *Wait) bool {
 	if !ok || !m.sound() || m.kind&(kindPI|kindRobust|kindProtect) != 0 || !a.unlisted(m.addr) || f.Private() == m.shared() {
 		return false
 	}
+	if !a.lives(m.owner) && a.pointerAt(m.addr+mutexOwner) {
+		return false // as behind a lock of Go's runtime
+	}
 	w.Kind, w.Object, w.Name, w.Shared = Mutex, m.addr, m.typeName(), m.shared()
 	w.fact("the mutex's word is %d, its kind %#x, its owner field %d, its users %d", m.lock, m.kind, m.owner, m.users)
 	a.ownedBy(w, m.owner, true)
@@ -159,4 +162,11 @@ func (a *analyzer) unlisted(at elfcore.Addr) bool {
 	prev, ok1 := a.word(at + elfcore.Addr(a.layout.mutexList))
 	next, ok2 := a.word(at + elfcore.Addr(a.layout.mutexList+a.w))
 	return ok1 && ok2 && prev == 0 && next == 0
+}
+
+// pointerAt tells whether a word leads to memory.
+func (a *analyzer) pointerAt(at elfcore.Addr) bool {
+	p, ok := a.word(at)
+	_, mapped := a.core.Segment(p)
+	return ok && mapped
 }

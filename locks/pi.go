@@ -41,7 +41,7 @@ func (a *analyzer) inconsistentPI(*graph) []Verdict {
 func (a *analyzer) judgePI(m mutexImage, threads []int) (Verdict, bool) {
 	v := Verdict{Confidence: High, Threads: threads, Objects: []elfcore.Addr{m.addr}}
 	v.fact("the mutex %s is a PI mutex (kind %#x); its word is %s, its owner field %d", a.name(m.addr), m.kind, wordText(m.lock), m.owner)
-	v.fact("%s blocked in FUTEX_LOCK_PI on it", waitersText(a, threads))
+	v.fact("%s for it in FUTEX_LOCK_PI", a.theyWait(threads))
 	tid := m.lock & futexTIDs
 	if a.underRR() {
 		v.lower()
@@ -53,7 +53,7 @@ func (a *analyzer) judgePI(m mutexImage, threads []int) (Verdict, bool) {
 	switch {
 	case m.lock == 0 || tid != m.owner && m.owner != ownerInconsistent && m.lock&ownerDied == 0:
 		v.ID = PIWordOverwritten
-		v.Summary = fmt.Sprintf("the word of the PI mutex %s was overwritten while %s", a.name(m.addr), waitersText(a, threads))
+		v.Summary = fmt.Sprintf("the word of the PI mutex %s was overwritten while %s for it", a.name(m.addr), a.theyWait(threads))
 		v.Explanation = "The kernel queues the waiters of a PI mutex and hands it over by its word. "
 		if m.lock == 0 {
 			v.Explanation += fmt.Sprintf("The word is 0, as if nobody held it, although the owner field still names thread %d: the mutex was initialised again, cleared or destroyed while it was in use. The waiters will never be woken.", m.owner)
@@ -64,7 +64,7 @@ func (a *analyzer) judgePI(m mutexImage, threads []int) (Verdict, bool) {
 		return v, true
 	case m.lock&waiters == 0:
 		v.ID = PIWaitersBit
-		v.Summary = fmt.Sprintf("the PI mutex %s has waiters, but its waiters bit is not set: they will never be woken", a.name(m.addr))
+		v.Summary = fmt.Sprintf("%s for the PI mutex %s, but its waiters bit is not set: nobody will wake the waiters", a.theyWait(threads), a.name(m.addr))
 		v.Explanation = fmt.Sprintf("While threads wait for a PI mutex, FUTEX_WAITERS (0x80000000) must be set in its word, so that the owner asks the kernel to hand it over. Here the bit is missing: thread %d will unlock it by itself, and nobody wakes the others.", tid)
 		v.Remedy = "Something has written to the mutex: a copy of it (memcpy of a structure), an atomic store by a wrapper or profiler, or a second initialisation."
 		v.fact("the kernel sets the bit before it lets a thread sleep, and the owner cannot clear it by itself")
@@ -100,11 +100,12 @@ func wordText(x uint32) string {
 	return out + " = " + strings.Join(parts, " | ")
 }
 
-func waitersText(a *analyzer, threads []int) string {
+// theyWait says that threads wait.
+func (a *analyzer) theyWait(threads []int) string {
 	if len(threads) == 1 {
-		return fmt.Sprintf("thread %d is", a.tid(threads[0]))
+		return fmt.Sprintf("thread %d waits", a.tid(threads[0]))
 	}
-	return fmt.Sprintf("%d threads are", len(threads))
+	return threadsWait(len(threads))
 }
 
 // underRR tells whether the process was recorded by rr, which preloads a library
@@ -123,7 +124,7 @@ func (a *analyzer) deadPIOwners(*graph) []Verdict {
 			continue // parked threads sleep on a word of their own stack
 		}
 		v := Verdict{ID: PIOwnerDied, Confidence: Certain, Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: slices.Clone(w.Evidence)}
-		v.Summary = fmt.Sprintf("thread %d wanted the %s after its owner, thread %d, had exited: it waits for ever", a.tid(w.Thread), a.object(w), w.OwnerTID)
+		v.Summary = fmt.Sprintf("thread %d wanted the %s after its owner, %s, had exited: it waits for ever", a.tid(w.Thread), a.object(w), a.owner(w))
 		v.Explanation = "The kernel answers ESRCH when the owner of a PI mutex does not exist any more. A mutex that is not robust has no way to report that, so glibc puts the thread to sleep for good, on a word of its own stack."
 		v.Remedy = "Find the path on which the owner returns with the lock held, or make the mutex robust (PTHREAD_MUTEX_ROBUST) and handle EOWNERDEAD."
 		out = append(out, v)

@@ -70,7 +70,7 @@ func (a *analyzer) robustDeaths(*graph) []Verdict {
 			continue
 		}
 		v := Verdict{ID: RobustOwnerDied, Confidence: Medium, Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: w.Evidence}
-		v.Summary = fmt.Sprintf("thread %d waits for the %s, whose owner, thread %d, is gone", a.tid(w.Thread), a.object(w), w.OwnerTID)
+		v.Summary = fmt.Sprintf("thread %d waits for the %s, whose owner, %s, is gone", a.tid(w.Thread), a.object(w), a.owner(w))
 		v.doubt("the kernel wakes a waiter when the owner of a robust mutex dies; kernels before 5.16 do that while they dump")
 		out = append(out, v)
 	}

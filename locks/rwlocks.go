@@ -121,13 +121,14 @@ func (a *analyzer) isOldRWLock(_ int, w *Wait) bool {
 		lock, readers, writer, queued := o.Uint32(b), o.Uint32(b[4:]), o.Uint32(b[a.layout.rwlockWriter:]), o.Uint32(b[v.queued:])
 		shared, flags := a.rwlockFlags(b)
 		if lock > 2 || readers > maxUsers || writer > maxTID || queued == 0 || o.Uint32(b[16:]) > maxUsers || o.Uint32(b[20:]) > maxUsers ||
-			shared > 1 || flags > 2 || (readers == 0) == (writer == 0) || f.Private() == (shared == 1) {
+			shared > 1 || flags > 2 || (readers == 0) == (writer == 0) || writer != 0 && !a.lives(writer) || f.Private() == (shared == 1) {
 			continue
 		}
 		w.Kind, w.Object, w.count, w.Shared = v.kind, at, uint64(readers), shared == 1
 		w.fact("a rwlock in the layout before glibc 2.25: %d readers, writer's thread %d, %d of this kind queued", readers, writer, queued)
-		w.OwnerState = OwnerUnknown
+		w.OwnerState, w.Guess = OwnerUnknown, true
 		if writer != 0 {
+			w.Guess = false
 			a.ownedBy(w, writer, true)
 		}
 		return true

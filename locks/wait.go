@@ -26,6 +26,33 @@ const (
 	RawFutex Kind = "futex"
 )
 
+// Noun names what is waited for, for people.
+func (k Kind) Noun() string {
+	switch k {
+	case PIMutex:
+		return "PI mutex"
+	case RobustMutex:
+		return "robust mutex"
+	case RWLockRead, RWLockWrite:
+		return "rwlock"
+	case Cond, CondDestroy:
+		return "condition variable"
+	case Sem:
+		return "semaphore"
+	case Once:
+		return "pthread_once_t"
+	case FileLock:
+		return "lock of a FILE"
+	case LoaderLock:
+		return "dynamic loader's lock"
+	case MallocArena:
+		return "lock of malloc"
+	case Join:
+		return "thread"
+	}
+	return string(k)
+}
+
 // OwnerState is what has become of the thread that holds an object.
 type OwnerState string
 

@@ -17,6 +17,7 @@ type locksDocument struct {
 	Waking       []int             `json:"waking"`
 	Verdicts     []verdictDocument `json:"verdicts"`
 	Held         []heldDocument    `json:"held"`
+	Limits       []string          `json:"limits"`
 }
 
 type waitDocument struct {
@@ -102,7 +103,7 @@ not be read.`,
 				if len(r.Verdicts) > 0 {
 					code = exitFindings
 				}
-				view := &locksView{loaded: l, report: r, globals: g, flags: f, path: path}
+				view := newLocksView(l, r, g, f, path)
 				if f.explain != "" {
 					return exitDone, view.explain(w, newStyle(w, g.color))
 				}
@@ -145,6 +146,16 @@ type locksView struct {
 	flags   locksFlags
 	path    string
 	held    *locks.HeldMutexes // with --held
+	// waits finds a thread's wait in the report.
+	waits map[int]*locks.Wait
+}
+
+func newLocksView(l *loaded, r *locks.Report, g *globals, f locksFlags, path string) *locksView {
+	v := &locksView{loaded: l, report: r, globals: g, flags: f, path: path, waits: make(map[int]*locks.Wait)}
+	for i := range r.Waits {
+		v.waits[r.Waits[i].Thread] = &r.Waits[i]
+	}
+	return v
 }
 
 func (v *locksView) tids(threads []int) []int {
@@ -166,7 +177,7 @@ func (v *locksView) symbol(a elfcore.Addr) string {
 func (v *locksView) document() locksDocument {
 	d := locksDocument{
 		Schema: "corethreads/locks/1", AbortMessage: orNull(v.report.AbortMessage),
-		Waits: []waitDocument{}, Waking: v.tids(v.report.Waking), Verdicts: []verdictDocument{}, Held: []heldDocument{},
+		Waits: []waitDocument{}, Waking: v.tids(v.report.Waking), Verdicts: []verdictDocument{}, Held: []heldDocument{}, Limits: list(v.report.Limits),
 	}
 	for i := range v.report.Waits {
 		w := &v.report.Waits[i]

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,16 +34,15 @@ func (v *locksView) heldText(b *strings.Builder, s *style) {
 		byThread[h.Thread] = append(byThread[h.Thread], h)
 	}
 	for i := range v.Core.Threads {
-		w := v.wait(i)
 		if len(byThread[i]) == 0 {
 			continue
 		}
 		fmt.Fprintf(b, "\n  thread %d\n", v.Core.Threads[i].TID)
-		if w != nil {
-			b.WriteString(s.wrap("- waits for "+strings.TrimPrefix(v.line(w), fmt.Sprintf("thread %d waits for ", v.Core.Threads[i].TID)), "    "))
+		if w := v.waits[i]; w != nil {
+			b.WriteString(s.wrap("- "+v.predicate(w), "    "))
 		}
 		for _, h := range byThread[i] {
-			text := fmt.Sprintf("- holds %s %s", h.Kind, h.Object)
+			text := fmt.Sprintf("- holds %s %s", h.Kind.Noun(), h.Object)
 			if sym := v.symbol(h.Object); sym != "" {
 				text += " <" + sym + ">"
 			}
@@ -52,11 +53,15 @@ func (v *locksView) heldText(b *strings.Builder, s *style) {
 			b.WriteString(s.wrap(text, "    "))
 		}
 	}
-	for i, why := range v.held.BrokenLists {
+	for _, i := range slices.Sorted(maps.Keys(v.held.BrokenLists)) {
+		why := v.held.BrokenLists[i]
 		b.WriteString("\n" + s.wrap(fmt.Sprintf("the robust list of thread %d is broken: %s", v.Core.Threads[i].TID, why), "  "))
 	}
-	found := "1 mutex is"
-	if n := len(v.held.Mutexes); n != 1 {
+	found := "no mutex is"
+	switch n := len(v.held.Mutexes); {
+	case n == 1:
+		found = "1 mutex is"
+	case n > 1:
 		found = fmt.Sprintf("%d mutexes are", n)
 	}
 	fmt.Fprintf(b, "\n  %s held; %s of writable memory searched\n", found, diagnose.Bytes(v.held.Searched))
@@ -81,14 +86,25 @@ func (v *locksView) explain(w io.Writer, s *style) error {
 	if sym := v.symbol(elfcore.Addr(at)); sym != "" {
 		name += " <" + sym + ">"
 	}
+	var waiting []string
 	for i := range v.report.Waits {
-		if x := &v.report.Waits[i]; x.Object == elfcore.Addr(at) || x.Mutex == elfcore.Addr(at) {
-			fmt.Fprintf(&b, "%s: thread %d waits for it as %s\n", name, v.Core.Threads[x.Thread].TID, x.Kind)
-			break
+		x := &v.report.Waits[i]
+		if x.Object != elfcore.Addr(at) && x.Mutex != elfcore.Addr(at) {
+			continue
 		}
+		as := x.Kind.Noun()
+		if x.Mutex == elfcore.Addr(at) {
+			as = "the mutex of a condition variable"
+		}
+		waiting = append(waiting, fmt.Sprintf("thread %d as %s", v.Core.Threads[x.Thread].TID, as))
 	}
-	if b.Len() == 0 {
+	switch n := len(waiting); {
+	case n == 0:
 		fmt.Fprintf(&b, "%s: no thread waits for it\n", name)
+	case n == 1:
+		fmt.Fprintf(&b, "%s: waited for by %s\n", name, waiting[0])
+	default:
+		fmt.Fprintf(&b, "%s: waited for by %s, and %s more\n", name, waiting[0], plural(n-1, "thread"))
 	}
 	for _, r := range readings {
 		fit := s.good.Sprint("fits")

@@ -23,6 +23,9 @@ func (v *locksView) text(w io.Writer, s *style) error {
 		_, err := io.WriteString(w, b.String())
 		return err
 	}
+	for _, l := range v.report.Limits {
+		b.WriteString("\n" + s.wrap("limit: "+l, "  "))
+	}
 	if v.report.AbortMessage != "" {
 		b.WriteString("\n" + s.wrap("glibc aborted: "+v.report.AbortMessage, "  "))
 	}
@@ -45,7 +48,15 @@ func (v *locksView) text(w io.Writer, s *style) error {
 
 func (v *locksView) headline(b *strings.Builder, s *style) {
 	if len(v.report.Verdicts) == 0 {
-		fmt.Fprintf(b, "%s: %s: no deadlock: %s of %d wait for something, none of them in a ring\n", v.path, s.good.Sprint("no verdict"), plural(len(v.report.Waits), "thread"), len(v.Core.Threads))
+		answer := s.good.Sprint("no deadlock") + ", and nothing inconsistent"
+		if len(v.report.Limits) > 0 {
+			answer = s.warn.Sprint("limited") + ": no deadlock that can be seen"
+		}
+		n, wait := len(v.report.Waits), "wait"
+		if n == 1 {
+			wait = "waits"
+		}
+		fmt.Fprintf(b, "%s: %s: %d of %s %s\n", v.path, answer, n, plural(len(v.Core.Threads), "thread"), wait)
 		return
 	}
 	x := v.report.Verdicts[0]
@@ -61,13 +72,11 @@ func (v *locksView) verdict(b *strings.Builder, s *style, x *locks.Verdict, titl
 	if title {
 		b.WriteString("\n" + s.wrap(fmt.Sprintf("%s [%s]: %s", s.bad.Sprint(x.ID), x.Confidence, x.Summary), ""))
 	}
-	b.WriteString("\n")
+	if len(x.Threads) > 0 {
+		b.WriteString("\n")
+	}
 	for _, t := range x.Threads {
-		if w := v.wait(t); w != nil {
-			b.WriteString(s.wrap(v.line(w), "  "))
-		} else {
-			b.WriteString(s.wrap(fmt.Sprintf("thread %d", v.Core.Threads[t].TID), "  "))
-		}
+		b.WriteString(s.wrap(v.about(t), "  "))
 	}
 	if x.Explanation != "" {
 		b.WriteString("\n" + s.wrap(x.Explanation, "  "))
@@ -86,18 +95,29 @@ func (v *locksView) verdict(b *strings.Builder, s *style, x *locks.Verdict, titl
 	}
 }
 
-func (v *locksView) wait(thread int) *locks.Wait {
-	for i := range v.report.Waits {
-		if v.report.Waits[i].Thread == thread {
-			return &v.report.Waits[i]
-		}
+// about says in a sentence what a thread of a verdict does.
+func (v *locksView) about(thread int) string {
+	if w := v.waits[thread]; w != nil {
+		return v.line(w)
 	}
-	return nil
+	out := fmt.Sprintf("thread %d", v.Core.Threads[thread].TID)
+	if t := v.Core.CrashThread(); t != nil && &v.Core.Threads[thread] == t {
+		return out + ", the one that died"
+	}
+	return out + " was running"
 }
 
 // line says in a sentence what a thread waits for and who holds it.
 func (v *locksView) line(w *locks.Wait) string {
-	out := fmt.Sprintf("thread %d waits for %s", v.Core.Threads[w.Thread].TID, v.what(w))
+	return fmt.Sprintf("thread %d %s", v.Core.Threads[w.Thread].TID, v.predicate(w))
+}
+
+// predicate is what line says of the thread.
+func (v *locksView) predicate(w *locks.Wait) string {
+	out := "waits for " + v.what(w)
+	if w.Kind != locks.Join {
+		out = "waits for the " + v.what(w)
+	}
 	if holder := v.holder(w); holder != "" {
 		out += ", held by " + holder
 	}
@@ -112,26 +132,35 @@ func (v *locksView) line(w *locks.Wait) string {
 
 // what names the object of a wait.
 func (v *locksView) what(w *locks.Wait) string {
-	var name string
 	switch {
-	case w.Kind == locks.LoaderLock:
-		name = "the dynamic loader's lock " + w.Name
+	case w.Kind == locks.Join && w.OwnerTID != 0:
+		return fmt.Sprintf("thread %d to exit (pthread_join)", w.OwnerTID)
 	case w.Kind == locks.Join:
-		if w.OwnerTID != 0 {
-			return fmt.Sprintf("thread %d to exit (pthread_join)", w.OwnerTID)
-		}
 		return fmt.Sprintf("the thread of handle %s to exit (pthread_join)", w.Object)
-	default:
-		name = string(w.Kind)
 	}
+	name := w.Kind.Noun()
 	if w.Object != 0 {
 		name += " " + w.Object.String()
 		if sym := v.symbol(w.Object); sym != "" {
 			name += " <" + sym + ">"
 		}
 	}
-	if w.Name != "" && w.Kind != locks.LoaderLock {
-		name += " (" + w.Name + ")"
+	var more []string
+	if w.Name != "" {
+		more = append(more, w.Name)
+	}
+	switch w.Kind {
+	case locks.RWLockRead:
+		more = append(more, "to read")
+	case locks.RWLockWrite:
+		more = append(more, "to write")
+	case locks.CondDestroy:
+		more = append(more, "to be free, in pthread_cond_destroy")
+	case locks.RawFutex:
+		more = append(more, "not the C library's")
+	}
+	if len(more) > 0 {
+		name += " (" + strings.Join(more, "; ") + ")"
 	}
 	return name
 }
@@ -175,7 +204,7 @@ func (v *locksView) rest(b *strings.Builder, s *style, shown map[int]bool) {
 			b.WriteString(s.wrap(v.line(w), "  "))
 			continue
 		}
-		text := strings.TrimPrefix(v.line(w), fmt.Sprintf("thread %d waits for ", v.Core.Threads[w.Thread].TID))
+		text := strings.TrimPrefix(strings.TrimPrefix(v.predicate(w), "waits for "), "the ")
 		g := groups[text]
 		if g == nil {
 			g = &group{text: text}
@@ -210,38 +239,11 @@ func (v *locksView) oneThread(b *strings.Builder, s *style) {
 		}
 		return
 	}
-	fmt.Fprintf(b, "thread %d waits for nothing that is known\n", v.flags.thread)
-}
-
-// dot draws the graph: threads are boxes, what they wait for ellipses.
-func (v *locksView) dot(w io.Writer) error {
-	var b strings.Builder
-	b.WriteString("digraph locks {\n  rankdir=LR;\n")
-	bad := make(map[int]bool)
-	for _, x := range v.report.Verdicts {
-		for _, t := range x.Threads {
-			bad[t] = true
+	for _, t := range v.report.Waking {
+		if v.Core.Threads[t].TID == v.flags.thread {
+			fmt.Fprintf(b, "thread %d slept in a futex wait and is about to go on\n", v.flags.thread)
+			return
 		}
 	}
-	objects := make(map[string]bool)
-	for i := range v.report.Waits {
-		x := &v.report.Waits[i]
-		colour := ""
-		if bad[x.Thread] {
-			colour = ", color=red"
-		}
-		id := fmt.Sprintf("%s %s", x.Kind, x.Object)
-		fmt.Fprintf(&b, "  t%d [shape=box, label=%q%s];\n", x.Thread, fmt.Sprintf("thread %d", v.Core.Threads[x.Thread].TID), colour)
-		if !objects[id] {
-			objects[id] = true
-			fmt.Fprintf(&b, "  %q [label=%q];\n", id, strings.TrimSpace(fmt.Sprintf("%s\n%s", x.Kind, v.symbol(x.Object))))
-			if x.Owner >= 0 {
-				fmt.Fprintf(&b, "  t%d [shape=box, label=%q];\n  %q -> t%d [label=\"held by\"];\n", x.Owner, fmt.Sprintf("thread %d", v.Core.Threads[x.Owner].TID), id, x.Owner)
-			}
-		}
-		fmt.Fprintf(&b, "  t%d -> %q [label=\"waits for\"%s];\n", x.Thread, id, colour)
-	}
-	b.WriteString("}\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	fmt.Fprintf(b, "thread %d is in no futex wait\n", v.flags.thread)
 }
