@@ -136,7 +136,7 @@ func (m *maker) setID(h *nptl.Handle, id int, reason string, args ...any) bool {
 // process's where glibc filters by that.
 func (m *maker) renameLiving() error {
 	for i, h := range m.p.Handles {
-		if h.Owner < 0 || !listed(h) || m.leftOut(h) {
+		if h.Owner < 0 || !listed(h) {
 			continue
 		}
 		tid := m.c.Threads[h.Owner].TID
@@ -151,13 +151,6 @@ func (m *maker) renameLiving() error {
 		}
 	}
 	return nil
-}
-
-// leftOut tells whether a handle is not on its list, although that is known.
-func (m *maker) leftOut(h *nptl.Handle) bool {
-	_, known := m.closed[h.List]
-	_, reached := m.order[h.Node]
-	return known && !reached
 }
 
 // passedOver tells whether libthread_db of glibc up to 2.24 passes over a handle,
