@@ -1,9 +1,12 @@
 package locks_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -84,5 +87,47 @@ func TestHeldStops(t *testing.T) {
 	}})
 	if err != nil || found.Searched >= found.Total || int64(found.Searched) != last || len(found.Mutexes) != 1 {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestHeldInSparseCore finds mutexes before, behind and between the holes of a
+// sparse file.
+func TestHeldInSparseCore(t *testing.T) {
+	const size = 64 << 20
+	x := blockedCall{data, 2, wait | private, false, nil, nil}
+	c := x.amd64()
+	memory := make([]byte, size)
+	var want []string
+	for _, at := range []uint64{0, 20<<20 + 8, 4<<20 - 16, size - 40} {
+		for i, word := range mutex(1, 0, neighbor, 1, 0) {
+			c.Order.PutUint32(memory[at+4*uint64(i):], word)
+		}
+		want = append(want, fmt.Sprintf("%d mutex %#x", neighbor, 0x100000000+at))
+	}
+	slices.Sort(want)
+	c.Loads = append(c.Loads, coretest.Load{Addr: 0x100000000, Data: memory, Flags: coretest.RW})
+	path := filepath.Join(t.TempDir(), "core")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := c.Bytes()
+	for at := 0; at < len(b); at += 4096 {
+		if page := b[at:min(at+4096, len(b))]; !bytes.Equal(page, make([]byte, len(page))) {
+			if _, err := f.WriteAt(page, int64(at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(f.Truncate(int64(len(b))), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	d := open(t, path, module.Config{NoHostFiles: true})
+	found, err := locks.FindHeld(t.Context(), d.core, d.process, d.set, locks.HeldOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := held(d, found.Mutexes); !slices.Equal(got, want) || found.Searched != found.Total {
+		t.Errorf("%v, not %v; %d of %d bytes searched", got, want, found.Searched, found.Total)
 	}
 }

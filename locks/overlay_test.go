@@ -143,3 +143,43 @@ func TestWaking(t *testing.T) {
 		t.Errorf("%v, %d waking", described(d.core, r, nil), len(r.Waking))
 	}
 }
+
+// TestBrokenRobustList has robust lists that lead to themselves, into nowhere, and
+// to what is no robust mutex: what comes before is found, and the rest said.
+func TestBrokenRobustList(t *testing.T) {
+	p, want := run(t, "waits.c", "mutexes")
+	var robust []elfcore.Addr
+	for _, w := range want.Waits {
+		if w.Kind == string(locks.RobustMutex) {
+			robust = append(robust, elfcore.Addr(w.Object))
+		}
+	}
+	const next = 32 // __list.__next of a 64-bit pthread_mutex_t; entries point to it
+	newest := robust[len(robust)-1]
+	pristine := slices.Clone(p.bytes)
+	for name, low := range map[string]uint32{
+		"cycle":     uint32(newest + next),
+		"nowhere":   0x10,
+		"elsewhere": uint32(elfcore.Addr(want.Waits[0].Object) + next),
+	} {
+		p.bytes = slices.Clone(pristine)
+		p.poke(newest+next, low)
+		if name == "nowhere" {
+			p.poke(newest+next+4, 0)
+		}
+		d := p.read()
+		found, err := locks.FindHeld(t.Context(), d.core, d.process, d.set, locks.HeldOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed := 0
+		for _, h := range found.Mutexes {
+			if h.Listed {
+				listed++
+			}
+		}
+		if len(found.BrokenLists) != 1 || listed != 1 {
+			t.Errorf("%s: %d mutexes on lists, broken lists %v", name, listed, found.BrokenLists)
+		}
+	}
+}

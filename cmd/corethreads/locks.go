@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -91,6 +93,10 @@ not be read.`,
   corethreads locks core.123 --dot | dot -Tsvg > locks.svg`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			object, err := f.address()
+			if err != nil {
+				return usageError(cmd, "%v", err)
+			}
 			first := true
 			return eachCore(cmd, args, func(w io.Writer, path string) (int, error) {
 				l, err := g.load(cmd, path)
@@ -98,33 +104,29 @@ not be read.`,
 					return exitFailed, err
 				}
 				defer l.close()
-				r := locks.Analyze(l.Core, l.Process, l.modules)
-				code := exitDone
-				if len(r.Verdicts) > 0 {
-					code = exitFindings
-				}
-				view := newLocksView(l, r, g, f, path)
-				if f.explain != "" {
-					return exitDone, view.explain(w, newStyle(w, g.color))
-				}
+				view := newLocksView(l, locks.Analyze(l.Core, l.Process, l.modules), g, f, path)
 				if f.held {
 					if err := view.findHeld(cmd); err != nil {
 						return exitFailed, err
 					}
 				}
-				switch {
-				case f.thread != 0 && l.Core.Thread(f.thread) == nil:
-					return exitFindings, fmt.Errorf("%s has no thread %d; corethreads threads lists them", path, f.thread)
-				case g.json:
-					return code, writeJSON(w, view.document())
-				case f.dot:
-					return code, view.dot(w)
-				}
-				if !first {
+				if !first && !g.json {
 					fmt.Fprintln(w)
 				}
 				first = false
-				return code, view.text(w, newStyle(w, g.color))
+				style := newStyle(w, g.color)
+				switch {
+				case f.explain != "":
+					return view.explain(w, cmd.ErrOrStderr(), style, object)
+				case f.thread != 0 && l.Core.Thread(f.thread) == nil:
+					fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: %s has no thread %d; corethreads threads lists them\n", printable(coreName(path)), f.thread)
+					return exitFindings, nil
+				case g.json:
+					return view.code(), writeJSON(w, view.document())
+				case f.dot:
+					return view.code(), view.dot(w)
+				}
+				return view.code(), view.text(w, style)
 			})
 		},
 	}
@@ -136,6 +138,19 @@ not be read.`,
 	fl.StringVar(&f.explain, "explain", "", "decode the object at this address (0x…) as each thing it could be")
 	cmd.MarkFlagsMutuallyExclusive("all", "thread", "dot", "held", "explain")
 	return cmd
+}
+
+// address is what --explain names, 0 without it.
+func (f *locksFlags) address() (elfcore.Addr, error) {
+	if f.explain == "" {
+		return 0, nil
+	}
+	digits, ok := strings.CutPrefix(f.explain, "0x")
+	at, err := strconv.ParseUint(digits, 16, 64)
+	if !ok || err != nil {
+		return 0, fmt.Errorf("--explain wants an address such as 0x7ff7462590a0, not %q", f.explain)
+	}
+	return elfcore.Addr(at), nil
 }
 
 // locksView is one report on its way to the reader.
@@ -156,6 +171,14 @@ func newLocksView(l *loaded, r *locks.Report, g *globals, f locksFlags, path str
 		v.waits[r.Waits[i].Thread] = &r.Waits[i]
 	}
 	return v
+}
+
+// code is the exit status: 1 where something is wrong.
+func (v *locksView) code() int {
+	if len(v.report.Verdicts) > 0 {
+		return exitFindings
+	}
+	return exitDone
 }
 
 func (v *locksView) tids(threads []int) []int {

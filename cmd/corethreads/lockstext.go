@@ -56,7 +56,7 @@ func (v *locksView) headline(b *strings.Builder, s *style) {
 		if n == 1 {
 			wait = "waits"
 		}
-		fmt.Fprintf(b, "%s: %s: %d of %s %s\n", v.path, answer, n, plural(len(v.Core.Threads), "thread"), wait)
+		fmt.Fprintf(b, "%s: %s: %d of %s %s\n", printable(coreName(v.path)), answer, n, plural(len(v.Core.Threads), "thread"), wait)
 		return
 	}
 	x := v.report.Verdicts[0]
@@ -64,7 +64,7 @@ func (v *locksView) headline(b *strings.Builder, s *style) {
 	if n := len(v.report.Verdicts) - 1; n > 0 {
 		more = fmt.Sprintf(" (and %d more)", n)
 	}
-	fmt.Fprintf(b, "%s: %s [%s]: %s%s\n", v.path, s.bad.Sprint(x.ID), x.Confidence, x.Summary, more)
+	fmt.Fprintf(b, "%s: %s [%s]: %s%s\n", printable(coreName(v.path)), s.bad.Sprint(x.ID), x.Confidence, printable(x.Summary), more)
 }
 
 // verdict tells one verdict: its threads, the story, what it rests on.

@@ -36,6 +36,7 @@ var scriptCores = map[string]string{
 	"healthy":   "x86_64-glibc2.36-healthy",
 	"zombie":    "x86_64-glibc2.36-zombie-user",
 	"rawclone":  "x86_64-glibc2.36-rawclone-child",
+	"deadlock":  "x86_64-glibc2.36-deadlock",
 	"zombie386": "i386-glibc2.36-zombie-user",
 }
 
