@@ -30,7 +30,9 @@ type extent struct {
 // unit is one compilation unit.
 type unit struct {
 	functions []extent
-	lines     []lineRow
+	// scopes are the namespaces and classes around functions, by their entry.
+	scopes map[dwarf.Offset]string
+	lines  []lineRow
 	// files are those of the line table, by number.
 	files []*dwarf.LineFile
 }
@@ -176,7 +178,7 @@ func (d *debugInfo) unitOf(entry dwarf.Offset) *unit {
 	if u != nil {
 		return u
 	}
-	u = &unit{}
+	u = &unit{scopes: make(map[dwarf.Offset]string)}
 	d.open[entry] = u
 	contained(func() {
 		r := d.data.Reader()
@@ -186,40 +188,50 @@ func (d *debugInfo) unitOf(entry dwarf.Offset) *unit {
 			return
 		}
 		u.readLines(d.data, e)
-		u.functions = d.readFunctions(r)
+		d.readFunctions(u, r)
 		sortExtents(u.functions)
 	})
 	return u
 }
 
+// maxScope bounds the nesting of namespaces and classes.
+const maxScope = 64
+
 // readFunctions goes through the entries of a unit. Functions stand in it and
 // in its namespaces and types; the inside of a function is skipped.
-func (d *debugInfo) readFunctions(r *dwarf.Reader) []extent {
-	var out []extent
-	for depth := 1; depth > 0; {
+func (d *debugInfo) readFunctions(u *unit, r *dwarf.Reader) {
+	scopes := []string{""}
+	for len(scopes) > 0 {
 		e, err := r.Next()
 		if err != nil || e == nil {
-			return out
+			return
 		}
+		scope := scopes[len(scopes)-1]
 		switch e.Tag {
 		case 0:
-			depth--
+			scopes = scopes[:len(scopes)-1]
 			continue
 		case dwarf.TagSubprogram:
-			out = d.extents(out, e)
-		case dwarf.TagCompileUnit, dwarf.TagPartialUnit:
-			return out
-		case dwarf.TagNamespace, dwarf.TagClassType, dwarf.TagStructType, dwarf.TagModule, dwarf.TagUnionType:
-			if e.Children {
-				depth++
+			u.functions = d.extents(u.functions, e)
+			if scope != "" {
+				u.scopes[e.Offset] = scope
 			}
-			continue
+		case dwarf.TagCompileUnit, dwarf.TagPartialUnit:
+			return
+		case dwarf.TagNamespace, dwarf.TagClassType, dwarf.TagStructType, dwarf.TagModule, dwarf.TagUnionType:
+			if e.Children && len(scopes) < maxScope {
+				name, ok := e.Val(dwarf.AttrName).(string)
+				if !ok && e.Tag == dwarf.TagNamespace {
+					name = "(anonymous namespace)"
+				}
+				scopes = append(scopes, scope+name+"::")
+				continue
+			}
 		}
 		if e.Children {
 			r.SkipChildren()
 		}
 	}
-	return out
 }
 
 // functions names an address of the file. outer is what symbols tell of it.
@@ -229,7 +241,7 @@ func (d *debugInfo) functions(pc uint64, outer Function) []Function {
 		var chain []inlined
 		contained(func() {
 			if f := find(u.functions, pc); len(f) > 0 {
-				chain = d.chain(f[0].entry, u.files, pc)
+				chain = d.chain(u, f[0].entry, pc)
 			}
 		})
 		file, line := lineAt(u.lines, pc)

@@ -21,14 +21,14 @@ const (
 )
 
 // chain gives the functions at an address, from the one at an entry inwards.
-func (d *debugInfo) chain(entry dwarf.Offset, files []*dwarf.LineFile, pc uint64) []inlined {
+func (d *debugInfo) chain(u *unit, entry dwarf.Offset, pc uint64) []inlined {
 	r := d.data.Reader()
 	r.Seek(entry)
 	e, err := r.Next()
 	if err != nil || e == nil || e.Tag != dwarf.TagSubprogram {
 		return nil
 	}
-	out := []inlined{{name: d.nameOf(e)}}
+	out := []inlined{{name: d.nameOf(u, e)}}
 	if !e.Children {
 		return out
 	}
@@ -44,9 +44,9 @@ func (d *debugInfo) chain(entry dwarf.Offset, files []*dwarf.LineFile, pc uint64
 			continue
 		case dwarf.TagInlinedSubroutine:
 			if d.covers(e, pc) {
-				x := inlined{name: d.nameOf(e)}
-				if n, ok := e.Val(dwarf.AttrCallFile).(int64); ok && n >= 0 && n < int64(len(files)) {
-					x.callFile = files[n]
+				x := inlined{name: d.nameOf(u, e)}
+				if n, ok := e.Val(dwarf.AttrCallFile).(int64); ok && n >= 0 && n < int64(len(u.files)) {
+					x.callFile = u.files[n]
 				}
 				if n, ok := e.Val(dwarf.AttrCallLine).(int64); ok {
 					x.callLine = int(n)
@@ -88,15 +88,19 @@ func (d *debugInfo) covers(e *dwarf.Entry, pc uint64) bool {
 // maxOrigins bounds the references from an entry to the one with its name.
 const maxOrigins = 8
 
-// nameOf gives a function's linkage name, else its name in the source.
-func (d *debugInfo) nameOf(e *dwarf.Entry) string {
-	name := ""
+// nameOf gives a function's linkage name, else its name in the source with
+// the namespaces and classes around it.
+func (d *debugInfo) nameOf(u *unit, e *dwarf.Entry) string {
+	name, scope := "", ""
 	for range maxOrigins {
 		if s, ok := e.Val(dwarf.AttrLinkageName).(string); ok {
 			return s
 		}
 		if s, ok := e.Val(dwarf.AttrName).(string); ok && name == "" {
 			name = s
+		}
+		if s := u.scopes[e.Offset]; scope == "" {
+			scope = s
 		}
 		origin, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
 		if !ok {
@@ -113,7 +117,10 @@ func (d *debugInfo) nameOf(e *dwarf.Entry) string {
 		}
 		e = next
 	}
-	return name
+	if name == "" {
+		return ""
+	}
+	return scope + name
 }
 
 // join puts the inline tree and the line table together: the line table says where in

@@ -24,17 +24,21 @@ func (u *unit) readLines(data *dwarf.Data, entry *dwarf.Entry) {
 	}
 	var out []lineRow
 	var e dwarf.LineEntry
-	start := 0
+	start, statement := 0, false
 	for r.Next(&e) == nil && len(out) < maxLines {
 		row := lineRow{e.Address, e.File, int32(e.Line)}
 		if e.EndSequence {
 			row.file, row.line = nil, 0
 		}
-		// Of several rows for one address, the last is the statement's.
-		if n := len(out); n > start && out[n-1].address == row.address {
-			out[n-1] = row
-		} else {
+		// Of several rows for one address the last counts, but one that starts
+		// a statement before one that does not, as in gdb.
+		switch n := len(out); {
+		case n == start || out[n-1].address != row.address:
 			out = append(out, row)
+			statement = e.IsStmt
+		case e.IsStmt || e.EndSequence || !statement:
+			out[n-1] = row
+			statement = e.IsStmt
 		}
 		if e.EndSequence {
 			start = len(out)

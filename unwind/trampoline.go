@@ -55,25 +55,3 @@ func (w *walker) bySignal(t *trampoline) bool {
 	}
 	return havePC
 }
-
-// starts are the functions of C libraries and loaders in which a thread or a
-// process begins, where they have no call-frame information that says so.
-var starts = map[string]bool{
-	"_start": true, "__start": true, "_dl_start_user": true, "_start_c": true,
-	"clone": true, "__clone": true, "clone3": true, "__clone3": true, "__clone2": true, "thread_start": true,
-	"runtime.goexit": true, "runtime.rt0_go": true, "runtime.mstart": true,
-}
-
-// startsThread tells whether the frame is the first of a thread. The functions
-// that make threads are also those in which the parent is; it has a caller.
-func (w *walker) startsThread() bool {
-	sym, _, ok := w.set.Symbolize(w.frame.Lookup())
-	if !ok || !starts[sym.Name] {
-		return false
-	}
-	if !w.innermost {
-		return true
-	}
-	sp, ok := w.regs.get(uint64(w.file.sp))
-	return !ok || w.byEntry(sp) == 0
-}

@@ -27,6 +27,14 @@ type Crashed struct {
 // Crash runs a program until it, or a child that it forked, dumps core.
 func Crash(t testing.TB, exe string, run Run) Crashed {
 	t.Helper()
+	core := Dump(t, exe, run)
+	return Crashed{Core: core, Exe: exe, Truth: LoadTruth(t, filepath.Join(filepath.Dir(core), "truth.json"))}
+}
+
+// Dump runs a program, which need not write a truth, until it dumps core, and
+// gives the path of that.
+func Dump(t testing.TB, exe string, run Run) string {
+	t.Helper()
 	needCoresInPlace(t)
 	dir := t.TempDir()
 	cmd, cancel := run.command(t, exe, dir)
@@ -36,7 +44,7 @@ func Crash(t testing.TB, exe string, run Run) Crashed {
 	if core == "" {
 		t.Fatalf("%s left no core (%v):\n%s", strings.Join(cmd.Args, " "), err, said)
 	}
-	return Crashed{Core: core, Exe: exe, Truth: LoadTruth(t, filepath.Join(dir, "truth.json"))}
+	return core
 }
 
 // needCoresInPlace fails the test where the kernel hands cores to a program,
