@@ -112,7 +112,9 @@ func (w *walker) advance() bool {
 // nowhere, by guesses.
 func (w *walker) byRow(row *row) bool {
 	cfa, err := w.byCFI(row)
-	w.frame.CFA = elfcore.Addr(cfa)
+	if cfa > w.cfa {
+		w.frame.CFA = elfcore.Addr(cfa)
+	}
 	switch {
 	case errors.Is(err, errOutermost):
 		return w.end(stopStart, true)
@@ -155,10 +157,11 @@ func (w *walker) check(cfa uint64) bool {
 		w.signals = append(w.signals, at)
 		w.cfa = 0
 	} else {
-		switch {
-		case cfa == w.cfa:
-			return w.end(stopCycle, false)
-		case cfa < w.cfa:
+		if cfa <= w.cfa {
+			w.frame.CFA = 0
+			if cfa == w.cfa {
+				return w.end(stopCycle, false)
+			}
 			return w.end(stopInner, false)
 		}
 		w.cfa = cfa
