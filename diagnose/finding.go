@@ -29,6 +29,7 @@ const (
 	ThreadWithoutHandle  ID = "thread-without-handle"
 	CoreTruncated        ID = "core-truncated"
 	CoreFiltered         ID = "core-filtered"
+	NoThreads            ID = "no-threads"
 	LibthreadDB          ID = "libthread-db"
 	AbortMessage         ID = "abort-message"
 	Locks                ID = "locks"

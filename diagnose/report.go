@@ -35,7 +35,7 @@ func Core(c *elfcore.Core, p *nptl.Process, opts ...Option) *Report {
 	var all []Finding
 	for _, find := range []func(*Report) []Finding{
 		brokenLists, shadowedThreads, mismatchedIDs,
-		phantoms, threadsWithoutHandle, badThreadPointers, implausibleRegisters, truncated, filtered,
+		phantoms, threadsWithoutHandle, badThreadPointers, implausibleRegisters, noThreads, truncated, filtered,
 		zombies, libthreadDB,
 	} {
 		all = append(all, find(r)...)

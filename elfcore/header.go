@@ -177,6 +177,14 @@ func checkMagic(b []byte) error {
 	if bytes.HasPrefix(b, []byte(elf.ELFMAG)) || bytes.HasPrefix([]byte(elf.ELFMAG), b) {
 		return nil
 	}
+	if what, ok := foreignFormat(b); ok {
+		return &FormatError{What: what}
+	}
+	return &FormatError{What: fmt.Sprintf("not an ELF file: it starts with % x, not with 7f 45 4c 46", b[:min(len(b), 4)])}
+}
+
+// foreignFormat names what is no core, but is taken for one, by how it starts.
+func foreignFormat(b []byte) (what string, ok bool) {
 	for _, k := range []struct{ magic, what string }{
 		{"MDMP", "a minidump (Breakpad, Crashpad or Windows), not an ELF core; minidump-2-core of Breakpad converts one, and lldb reads it as it is"},
 		{"KDUMP   ", "a dump of a kernel (kdump), not of a process; the crash utility and drgn read it"},
@@ -188,8 +196,8 @@ func checkMagic(b []byte) error {
 		{"ProblemType:", "an apport report; apport-unpack takes the core out of it"},
 	} {
 		if bytes.HasPrefix(b, []byte(k.magic)) {
-			return &FormatError{What: k.what}
+			return k.what, true
 		}
 	}
-	return &FormatError{What: fmt.Sprintf("not an ELF file: it starts with % x, not with 7f 45 4c 46", b[:min(len(b), 4)])}
+	return "", false
 }

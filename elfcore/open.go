@@ -2,6 +2,7 @@ package elfcore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -47,7 +48,7 @@ func Open(path string, opts ...Option) (*Core, error) {
 	o := newOptions(opts)
 	f, err := stream.Open(o.ctx, path, o.stream)
 	if err != nil {
-		return nil, err
+		return nil, nameFormat(err, path)
 	}
 	return fromStream(f, path)
 }
@@ -59,9 +60,20 @@ func OpenReader(r io.Reader, opts ...Option) (*Core, error) {
 	o := newOptions(opts)
 	f, err := stream.OpenReader(o.ctx, r, o.stream)
 	if err != nil {
-		return nil, err
+		return nil, nameFormat(err, "standard input")
 	}
 	return fromStream(f, "standard input")
+}
+
+// nameFormat says what was unpacked in place of a core, where that is known.
+func nameFormat(err error, name string) error {
+	var not *stream.NotELFError
+	if errors.As(err, &not) {
+		if what, ok := foreignFormat(not.Head); ok {
+			return fmt.Errorf("%s: %w", name, &FormatError{What: fmt.Sprintf("the %s holds %s", not.What, what)})
+		}
+	}
+	return err
 }
 
 func newOptions(opts []Option) *options {

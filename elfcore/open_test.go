@@ -150,3 +150,21 @@ func TestNewHasNoFile(t *testing.T) {
 		t.Errorf("it has the file %v at %q", c.File(), c.Path)
 	}
 }
+
+// What is no core is named, packed or not.
+func TestPackedOtherFiles(t *testing.T) {
+	for start, want := range map[string]string{
+		"MDMP\x93\xa7\x00\x00": "the zstd stream holds a minidump", "KDUMP   \x06": "the zstd stream holds a dump of a kernel (kdump)",
+		"a text file": "the zstd stream starts with 61 20 74 65: not an ELF file",
+	} {
+		packed := pack(t, []byte(start+strings.Repeat("\x00", 4096)))
+		path := writeCore(t, packed)
+		_, err := elfcore.Open(path)
+		if err == nil || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is refused as %v", start, err)
+		}
+		if _, err := elfcore.OpenReader(bytes.NewReader(packed)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q from a pipe is refused as %v", start, err)
+		}
+	}
+}

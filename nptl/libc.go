@@ -1,7 +1,6 @@
 package nptl
 
 import (
-	"bytes"
 	"fmt"
 	"path"
 	"regexp"
@@ -29,7 +28,8 @@ type Libc struct {
 	Version int
 	// Min and Max bound the version by the layout of the descriptors.
 	Min, Max int
-	// Source says where Version, else Min and Max, come from.
+	// Source says where Version, else Min and Max, come from, and of a process
+	// without glibc and musl what it has instead, where that is known.
 	Source string
 }
 
@@ -47,6 +47,8 @@ func (v *view) libc(found bool, l *Layout, lists []List, p *pointers) Libc {
 		lib.Kind = Glibc
 	case v.goProgram():
 		return Libc{Kind: NoLibc, Source: "a Go program, whose threads are its runtime's own"}
+	case v.bionic():
+		return Libc{Kind: UnknownLibc, Source: "bionic, Android's libc, which has no libthread_db"}
 	default:
 		return Libc{Kind: UnknownLibc}
 	}
@@ -59,26 +61,6 @@ func (v *view) libc(found bool, l *Layout, lists []List, p *pointers) Libc {
 		v.boundVersion(&lib, l, lists, p)
 	}
 	return lib
-}
-
-// goProgram tells whether the program was linked by Go without a libc: there is
-// no loader, and the program's data starts with the magic of .go.buildinfo
-// (debug/buildinfo).
-func (v *view) goProgram() bool {
-	const magic = "\xff Go buildinf:"
-	entry := elfcore.Addr(v.Auxv[elfcore.AuxEntry])
-	if v.Auxv[elfcore.AuxBase] != 0 || entry == 0 {
-		return false
-	}
-	r, _ := v.imageAt(entry)
-	for _, data := range v.imageOf(inProgram, r).data {
-		b := make([]byte, min(data.Len(), 64<<10))
-		n, _ := v.ReadMemory(b, data.Start)
-		if bytes.Contains(b[:n], []byte(magic)) {
-			return true
-		}
-	}
-	return false
 }
 
 // libcFile looks for a C library among the mapped files: its file name, or just

@@ -277,8 +277,17 @@ func (a *assigner) pointers() {
 		switch {
 		case t.Pthread != 0 && a.ptrs.known && !(ok && tp == right):
 			t.Pointer, t.PointerSource = right, FromHandle
-		case proved || ok && tp != 0:
+		case proved || ok && a.plausible(tp-elfcore.Addr(a.Arch.TLS.Bias)):
 			t.Pointer, t.PointerSource, t.PointerProved = tp, FromNote, proved
 		}
 	}
+}
+
+// plausible tells whether there was memory at a thread pointer, or in front of
+// it: where the TCB is below, it may be the last there. Old versions of gdb's
+// gcore leave small numbers and text in its place.
+func (a *assigner) plausible(tp elfcore.Addr) bool {
+	_, at := a.Core.Segment(tp)
+	_, below := a.Core.Segment(tp - 1)
+	return tp != 0 && (at || below)
 }

@@ -173,9 +173,13 @@ func libcText(p *nptl.Process) string {
 		}
 		return text
 	case nptl.NoLibc:
-		return "no libc"
+		return "no libc: " + p.Libc.Source
 	case nptl.Musl:
 		return "musl (a thread that exits leaves no handle)"
+	case nptl.UnknownLibc:
+		if p.Libc.Source != "" {
+			return "libc: " + p.Libc.Source
+		}
 	}
 	return "libc unknown"
 }

@@ -78,6 +78,19 @@ func (c *Cut) Unwrap() error { return c.Err }
 // out with the first bytes, before a disk is filled with somebody's backup.
 var ErrNotELF = errors.New("not an ELF file")
 
+// NotELFError is an ErrNotELF that knows the first bytes.
+type NotELFError struct {
+	What string // "zstd stream" and the like
+	Head []byte
+}
+
+func (e *NotELFError) Error() string {
+	return fmt.Sprintf("the %s starts with % x: %v", e.What, e.Head[:min(4, len(e.Head))], ErrNotELF)
+}
+
+// Unwrap gives ErrNotELF.
+func (e *NotELFError) Unwrap() error { return ErrNotELF }
+
 // Open opens the core at path. One that is not compressed is the file itself,
 // opened for reading, whatever it holds; any other is unpacked. A pipe is
 // read as OpenReader does. When ctx ends, so does Open, with its cause.
@@ -223,7 +236,7 @@ func checkFirst(c chunk) error {
 	case len(c.data) == 0:
 		return fmt.Errorf("nothing could be read from the %s: %w", what, c.err)
 	case !bytes.HasPrefix(c.data, []byte("\x7fELF")):
-		return fmt.Errorf("the %s starts with % x: %w", what, c.data[:min(4, len(c.data))], ErrNotELF)
+		return &NotELFError{What: what, Head: bytes.Clone(c.data[:min(16, len(c.data))])}
 	}
 	return nil
 }
