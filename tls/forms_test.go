@@ -74,6 +74,7 @@ func TestMembers(t *testing.T) {
 		"app::current->pair.second":             "app::engine.pair.second",
 		"app::current->self->self->pair.second": "app::engine.pair.second",
 		"app::engine.self->either":              "app::engine.either",
+		"app::seen->pair.second":                "app::engine.pair.second",
 	} {
 		v := d.variable(t, pointed)
 		for _, w := range c.Truth.Threads {
@@ -99,6 +100,7 @@ func TestMembers(t *testing.T) {
 		"app::engine.parts.x":  "has no member x",
 		"app::engine.self->no": "type Engine has no member no",
 		"app::current.id":      "app::current is a pointer: use ->",
+		"app::elsewhere->x":    "declares the type Elsewhere but does not define it",
 		"app::engine.self.id":  "app::engine.self is a pointer: use ->",
 	} {
 		if found, err := d.resolver.Find(d.vars, name); err == nil || !strings.Contains(err.Error(), want) {
@@ -135,7 +137,7 @@ func TestNames(t *testing.T) {
 		"app::":               0,
 		"::global":            1,
 		"::app::plain":        1,
-		"app::*":              14,
+		"app::*":              16,
 		"*::calls":            2,
 		"app::Widget::*":      2,
 		"glob??":              1,

@@ -18,6 +18,7 @@ func TestModules(t *testing.T) {
 			t.Run("histories", m.histories)
 			t.Run("shot", m.shot)
 			t.Run("rules", m.wrongRules)
+			t.Run("damaged", m.damaged)
 			t.Run("audited", m.audited)
 			t.Run("by-loader", m.startedByLoader)
 			t.Run("unaligned", m.unaligned)

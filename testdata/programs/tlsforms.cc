@@ -79,6 +79,10 @@ struct Engine : Base {
 };
 thread_local Engine engine{{}, {112}};
 thread_local Engine *current;
+using Alias = Engine;
+thread_local const volatile Alias *seen;
+struct Elsewhere;
+thread_local Elsewhere *elsewhere;
 
 int *next()
 {
@@ -176,7 +180,7 @@ void publish(Witness &w)
 	w.tid = gettid();
 	w.pointer = static_cast<char *>(__builtin_thread_pointer());
 	if (w.use != TOUCHES_NONE)
-		app::current = app::engine.self = &app::engine;
+		app::seen = app::current = app::engine.self = &app::engine;
 	int number = 1 + static_cast<int>(&w - witnesses);
 	for (int i = 0; i < form_count; i++) {
 		const Form &f = forms[i];
@@ -234,6 +238,7 @@ void write_truth()
 
 int main()
 {
+	app::elsewhere = reinterpret_cast<app::Elsewhere *>(witnesses);
 	for (Witness &w : witnesses) {
 		MUST(sem_init(&w.published, 0, 0) == 0);
 		if (&w == witnesses) {
