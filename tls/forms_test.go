@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/internal/coretest"
 	"github.com/corethreads/corethreads/module"
 	"github.com/corethreads/corethreads/tls"
@@ -106,6 +107,22 @@ func TestMembers(t *testing.T) {
 		if found, err := d.resolver.Find(d.vars, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %d found, error %v, and not one with %q", name, len(found), err, want)
 		}
+	}
+}
+
+// TestDefinedElsewhere has a member of a type that the variable's source file only
+// declares, and another defines.
+func TestDefinedElsewhere(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other.cc")
+	if err := os.WriteFile(other, []byte(`namespace app { struct Elsewhere { long before; int x; } here; }`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := coretest.Crash(t, coretest.Compile(t, "tlsforms.cc", "-std=c++17", other, "-lstdc++"), coretest.Run{})
+	d := open(t, c.Core, module.Config{})
+	main := d.thread(t, c.Truth.Threads[0])
+	pointer, member := d.resolver.Value(main, d.variable(t, "app::elsewhere")), d.variable(t, "app::elsewhere->x")
+	if at := d.number(pointer.Bytes) + 8; member.Size != 4 || d.resolver.Value(main, member).Address != elfcore.Addr(at) {
+		t.Errorf("the member is at %s and has %d bytes, and should be at %#x and have 4", d.resolver.Value(main, member).Address, member.Size, at)
 	}
 }
 

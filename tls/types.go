@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // types reads as much of a module's debug information as members take. It works
@@ -112,22 +113,78 @@ func (t *types) resolve(off dwarf.Offset) (*dwarf.Entry, error) {
 	return nil, errors.New("the debug information has a type that refers to itself")
 }
 
-// definition finds the type that an entry only declares, by its name.
-func (t *types) definition(declared *dwarf.Entry) (*dwarf.Entry, error) {
-	name := t.name(declared)
-	r := t.data.Reader()
+// skipChildren reads past what belongs to an entry, and is false where that does
+// not end. Unlike the Reader's own SkipChildren it follows no reference to the
+// next entry, which in damaged debug information can lead back, and does not
+// recurse.
+func skipChildren(r *dwarf.Reader, e *dwarf.Entry) bool {
+	depth := 0
 	for {
-		e, err := r.Next()
-		if err != nil || e == nil {
-			return nil, fmt.Errorf("the debug information declares the type %s but does not define it", name)
+		switch {
+		case e.Tag == 0:
+			depth--
+		case e.Children:
+			depth++
 		}
-		if incomplete, _ := e.Val(dwarf.AttrDeclaration).(bool); e.Tag == declared.Tag && !incomplete && t.name(e) == name {
-			return e, nil
+		if depth <= 0 {
+			return true
 		}
-		if e.Tag == dwarf.TagSubprogram {
-			r.SkipChildren()
+		var err error
+		if e, err = r.Next(); err != nil || e == nil {
+			return false
 		}
 	}
+}
+
+// definition finds the type that an entry only declares, by its full name: it is
+// defined in another source file.
+func (t *types) definition(declared *dwarf.Entry) (*dwarf.Entry, error) {
+	name := t.name(declared)
+	found := make(map[string]*dwarf.Entry)
+	want := ""
+	var unit dwarf.Offset
+	var scopes []string
+	for r := t.data.Reader(); ; {
+		e, err := r.Next()
+		if err != nil || e == nil {
+			break
+		}
+		scope, _ := e.Val(dwarf.AttrName).(string)
+		switch e.Tag {
+		case 0:
+			scopes = scopes[:max(len(scopes)-1, 0)]
+			continue
+		case dwarf.TagCompileUnit:
+			scope, unit, scopes = "", e.Offset, nil
+		case dwarf.TagNamespace:
+			if scope == "" { // its types are those of one source file
+				scope = fmt.Sprintf("(%#x)", unit)
+			}
+		case dwarf.TagStructType, dwarf.TagClassType, dwarf.TagUnionType:
+			if scope != name {
+				break
+			}
+			full := strings.Join(append(scopes, name), "::")
+			if e.Offset == declared.Offset {
+				want = full
+			}
+			if incomplete, _ := e.Val(dwarf.AttrDeclaration).(bool); !incomplete && found[full] == nil && len(found) < maxTypes {
+				found[full] = e
+			}
+		case dwarf.TagSubprogram:
+			if !skipChildren(r, e) {
+				return nil, errors.New("the debug information ends inside a function")
+			}
+			continue
+		}
+		if e.Children {
+			scopes = append(scopes, scope)
+		}
+	}
+	if e := found[want]; e != nil {
+		return e, nil
+	}
+	return nil, fmt.Errorf("the debug information declares the type %s but does not define it", name)
 }
 
 // find looks for a member in a structure, in its nameless members and in its
@@ -158,8 +215,8 @@ func (t *types) findIn(typ *dwarf.Entry, member string, seen map[dwarf.Offset]bo
 		if err != nil || e == nil || e.Tag == 0 {
 			break
 		}
-		if e.Children {
-			r.SkipChildren()
+		if !skipChildren(r, e) {
+			break
 		}
 		of, typed := e.Val(dwarf.AttrType).(dwarf.Offset)
 		if e.Tag != dwarf.TagMember && e.Tag != dwarf.TagInheritance || !typed {

@@ -25,6 +25,13 @@
 		}                                                                              \
 	} while (0)
 
+/* Not the type of that name below. */
+namespace other {
+struct Elsewhere {
+	int x;
+} decoy;
+}
+
 namespace app {
 
 /* Made by its constructor when a thread first uses it, and unmade when that
