@@ -36,7 +36,9 @@ func readImage(t *testing.T, core string) *image {
 	return &image{t: t, bytes: b, elf: f}
 }
 
-func (m *image) clone(t *testing.T) *image { return &image{t: t, bytes: bytes.Clone(m.bytes), elf: m.elf} }
+func (m *image) clone(t *testing.T) *image {
+	return &image{t: t, bytes: bytes.Clone(m.bytes), elf: m.elf}
+}
 
 // offset is where the byte at an address is in the core, and where its segment
 // ends there.
@@ -204,6 +206,13 @@ func TestBrokenLists(t *testing.T) {
 			m.poke(before, middle)
 			m.poke(after+8, middle)
 			zeroDescriptor(m, n)
+		}},
+		{"a list runs into the other one, which is broken too", "zero", func(m *image) {
+			_, n, _ := on(used, "zombie-20")
+			_, middle, _ := on(user, "worker-5")
+			m.poke(n, middle)
+			_, n, _ = on(user, "zombie-9")
+			m.poke(n, 0)
 		}},
 		{"a living thread's node is on both lists and looks back at the wrong one", "cycle", func(m *image) {
 			before, n, after := on(user, "zombie-21")
