@@ -8,37 +8,45 @@ import (
 // DWARF reads the debugging information of the module, from its file or its
 // separate debug file. All of its sections are read into memory.
 func (m *Module) DWARF() (*dwarf.Data, error) {
+	d, _, err := m.DWARFUnits()
+	return d, err
+}
+
+// DWARFUnits is DWARF that also tells where the units are: the offset of the
+// first entry of each in .debug_info. They have not been read, so that a caller
+// who needs few of a large program's can leave the others alone.
+func (m *Module) DWARFUnits() (*dwarf.Data, []dwarf.Offset, error) {
 	for _, f := range []*File{m.File, m.DebugFile()} {
 		if f != nil && f.hasDebug() {
 			return f.dwarf()
 		}
 	}
-	return nil, fmt.Errorf("%s: there is no debugging information: neither in its file nor in a separate debug file with its build-id", m)
+	return nil, nil, fmt.Errorf("%s: there is no debugging information: neither in its file nor in a separate debug file with its build-id", m)
 }
 
-func (f *File) dwarf() (d *dwarf.Data, err error) {
+func (f *File) dwarf() (d *dwarf.Data, units []dwarf.Offset, err error) {
 	// The package is not meant for hostile input.
 	defer func() {
 		if r := recover(); r != nil {
-			d, err = nil, fmt.Errorf("%s: its debugging information is damaged: %v", f.Path, r)
+			d, units, err = nil, nil, fmt.Errorf("%s: its debugging information is damaged: %v", f.Path, r)
 		}
 	}()
 	read := make(map[string][]byte)
-	for _, name := range []string{"abbrev", "info", "line", "ranges", "str", "addr", "line_str", "loclists", "rnglists", "str_offsets"} {
+	for _, name := range []string{"abbrev", "info", "line", "ranges", "str", "addr", "line_str", "rnglists", "str_offsets"} {
 		if !f.has(".debug_" + name) {
 			continue
 		}
 		if read[name], err = f.Section(".debug_" + name); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	d, err = dwarf.New(read["abbrev"], nil, nil, read["info"], read["line"], nil, read["ranges"], read["str"])
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Path, err)
+		return nil, nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	for _, name := range []string{"addr", "line_str", "loclists", "rnglists", "str_offsets"} {
+	for _, name := range []string{"addr", "line_str", "rnglists", "str_offsets"} {
 		if err := d.AddSection(".debug_"+name, read[name]); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Path, err)
+			return nil, nil, fmt.Errorf("%s: %w", f.Path, err)
 		}
 	}
 	for i, s := range f.Sections {
@@ -47,11 +55,11 @@ func (f *File) dwarf() (d *dwarf.Data, err error) {
 		}
 		types, err := f.section(i)
 		if err != nil {
-			return nil, fmt.Errorf("%s: section %s: %w", f.Path, s.Name, err)
+			return nil, nil, fmt.Errorf("%s: section %s: %w", f.Path, s.Name, err)
 		}
 		if err := d.AddTypes(fmt.Sprintf("types-%d", i), types); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Path, err)
+			return nil, nil, fmt.Errorf("%s: %w", f.Path, err)
 		}
 	}
-	return d, nil
+	return d, unitEntries(read["info"], f.header.order), nil
 }

@@ -3,9 +3,6 @@ package unwind
 import (
 	"cmp"
 	"debug/dwarf"
-	"debug/elf"
-	"encoding/binary"
-	"math"
 	"slices"
 	"sort"
 
@@ -51,13 +48,13 @@ func contained(f func()) {
 
 // openDebugInfo reads where the units of a module are; nil for no debugging
 // information.
-func openDebugInfo(m *module.Module, order binary.ByteOrder) *debugInfo {
-	data, err := m.DWARF()
+func openDebugInfo(m *module.Module) *debugInfo {
+	data, units, err := m.DWARFUnits()
 	if err != nil {
 		return nil
 	}
 	d := &debugInfo{data: data, open: make(map[dwarf.Offset]*unit)}
-	contained(func() { d.readUnits(unitEntries(debugSection(m), order)) })
+	contained(func() { d.readUnits(units) })
 	if len(d.units) == 0 {
 		return nil
 	}
@@ -98,65 +95,6 @@ func (d *debugInfo) extents(to []extent, e *dwarf.Entry) []extent {
 		}
 	}
 	return to
-}
-
-// unitEntries gives the offset of the first entry of each unit in .debug_info
-// (DWARF 5, 7.5.1).
-func unitEntries(b []byte, order binary.ByteOrder) []dwarf.Offset {
-	var out []dwarf.Offset
-	for at := uint64(0); at < uint64(len(b)); {
-		c := cursor{b: b[at:], order: order}
-		size := 4
-		length := c.fixed(4)
-		if length == math.MaxUint32 {
-			size = 8
-			length = c.fixed(8)
-		}
-		next := uint64(c.pos) + length
-		version := c.fixed(2)
-		kind := uint64(1) // DW_UT_compile
-		if version >= 5 {
-			kind = c.u8()
-		}
-		switch {
-		case version >= 5:
-			c.u8() // size of an address
-			c.fixed(size)
-			if kind == 4 || kind == 5 { // DW_UT_skeleton, DW_UT_split_compile
-				c.fixed(8)
-			}
-		default:
-			c.fixed(size)
-			c.u8()
-		}
-		if c.bad || next < uint64(c.pos) {
-			return out
-		}
-		if kind != 2 && kind != 6 { // types
-			out = append(out, dwarf.Offset(at+uint64(c.pos)))
-		}
-		at += next
-	}
-	return out
-}
-
-// debugSection reads .debug_info from where the module's DWARF is.
-func debugSection(m *module.Module) []byte {
-	for _, f := range []*module.File{m.File, m.DebugFile()} {
-		if f == nil {
-			continue
-		}
-		for _, s := range f.Sections {
-			if s.Name == ".debug_info" && s.Type != elf.SHT_NOBITS && s.Size > 0 {
-				b, err := f.Section(s.Name)
-				if err != nil {
-					return nil
-				}
-				return b
-			}
-		}
-	}
-	return nil
 }
 
 // find gives the extents that contain an address, the smallest first.

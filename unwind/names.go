@@ -87,7 +87,7 @@ func (u *Unwinder) debugOf(m *module.Module) *debugInfo {
 	}
 	d, ok := u.debug[m]
 	if !ok {
-		d = openDebugInfo(m, u.core.ByteOrder)
+		d = openDebugInfo(m)
 		u.debug[m] = d
 	}
 	return d
