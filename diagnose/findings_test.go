@@ -120,8 +120,13 @@ func TestFindings(t *testing.T) {
 		},
 		"a detached thread that is leaving": {
 			notes: two, handles: []handle{mainHandle},
-			edit: func(p *nptl.Process) { p.Threads[1].Pthread = 0xb000 },
+			edit: func(p *nptl.Process) { p.Threads[1].Pthread, p.Threads[1].Leaving = 0xb000, true },
 			want: []found{{diagnose.ThreadWithoutHandle, diagnose.Note, "", false, []int{101}, nil}}, verdict: diagnose.Healthy,
+		},
+		"a thread that is on no list": {
+			notes: two, handles: []handle{mainHandle},
+			edit: func(p *nptl.Process) { p.Threads[1].Pthread = 0xb000 },
+			want: []found{{diagnose.ThreadWithoutHandle, diagnose.Warning, "", false, []int{101}, nil}}, verdict: diagnose.Warnings,
 		},
 		"no threads of glibc's at all": {
 			notes: two, edit: func(p *nptl.Process) { *p = nptl.Process{Threads: p.Threads, Libc: nptl.Libc{Kind: nptl.NoLibc}} }, verdict: diagnose.Healthy,
@@ -143,7 +148,7 @@ func TestFindings(t *testing.T) {
 			notes: two, handles: []handle{mainHandle, workerHandle},
 			edit: func(p *nptl.Process) {
 				p.Lists[1].End, p.Lists[1].Fault = nptl.Unreadable, elfcore.NotDumped
-				p.Limits = []nptl.Limit{{Kind: nptl.ListLeaves, Text: "the list goes on"}}
+				p.Limits = []nptl.Limit{{Kind: nptl.ListLeaves, Text: "the list goes on", Fault: elfcore.NotDumped}}
 			},
 			want: []found{{diagnose.CoreFiltered, diagnose.Warning, "", false, nil, nil}}, verdict: diagnose.Limited,
 		},

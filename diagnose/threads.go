@@ -198,9 +198,7 @@ func threadsWithoutHandle(r *Report) []Finding {
 		if t.Handle >= 0 || r.Debugger.Handle[i] >= 0 {
 			continue
 		}
-		if t.Pthread != 0 {
-			// A detached thread in its last instructions: glibc has
-			// already freed its descriptor.
+		if t.Leaving {
 			leaving = append(leaving, r.Core.Threads[i].TID)
 			continue
 		}

@@ -172,7 +172,7 @@ func TestTruncatedAndFiltered(t *testing.T) {
 	whole := c.Bytes()
 	core := openBytes(t, whole[:len(whole)-0x8000])
 	p := process(core, mainHandle)
-	p.Limits = []nptl.Limit{{Kind: nptl.HeadsMissing, Text: "no list"}}
+	p.Limits = []nptl.Limit{{Kind: nptl.HeadsMissing, Text: "no list", Fault: elfcore.NotDumped}}
 	r := diagnose.Core(core, p)
 	cut := r.Find(diagnose.CoreTruncated)
 	if len(cut) != 1 || cut[0].Severity != diagnose.Warning || !strings.Contains(cut[0].Summary, "KiB of ") || len(r.Find(diagnose.CoreFiltered)) > 0 || r.Verdict != diagnose.Limited {

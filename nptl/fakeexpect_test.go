@@ -156,6 +156,9 @@ func (f *fake) wantThreads(t *testing.T, c *elfcore.Core, p *nptl.Process) {
 		if pointers && (uint64(got.Pointer) != x.tp || got.PointerSource != nptl.FromNote || !got.PointerProved) {
 			t.Errorf("thread %d: thread pointer %s (%s, proved %v), should be %#x", x.lwp, got.Pointer, got.PointerSource, got.PointerProved, x.tp)
 		}
+		if leaving := got.Pthread != 0 && x.cancel&terminated != 0; got.Leaving != leaving {
+			t.Errorf("thread %d: leaving %v, should be %v", x.lwp, got.Leaving, leaving)
+		}
 		if got.Handle >= 0 && p.Handles[got.Handle].Pthread != got.Pthread {
 			t.Errorf("thread %d: handle and descriptor differ", x.lwp)
 		}

@@ -222,16 +222,22 @@ func (f *finder) acceptDamaged() {
 			}
 		}
 	}
-	// In the loader the heads stand in a row of three. If two are known and
-	// the third one's words lead to memory that is gone or reads as zeroes,
-	// it is a head all the same.
+	// In the loader the heads stand in a row of three. If two are known, the
+	// third is a head all the same though its words lead nowhere, or though
+	// only one of them leads to a descriptor. What stands between the other two
+	// can be nothing else.
 	slot := 2 * w
 	for _, h := range f.heads {
 		if f.images[h.image].place != inLoader {
 			continue
 		}
 		for _, a := range []elfcore.Addr{h.addr - 2*slot, h.addr - slot, h.addr + slot, h.addr + 2*slot} {
-			if !f.isHead(a) && f.thirdSlot(a) && !f.probe(a) && f.leadsNowhere(a) {
+			if f.isHead(a) || !f.thirdSlot(a) || f.probe(a) {
+				continue
+			}
+			next, prev, ok := f.pair(a)
+			between := f.isHead(a-slot) && f.isHead(a+slot) && (next != 0 || prev != 0)
+			if ok && (between || node(elfcore.Addr(next)) || node(elfcore.Addr(prev)) || f.leadsNowhere(a)) {
 				f.add(candidate{addr: a, image: h.image})
 			}
 		}

@@ -23,7 +23,8 @@ type LimitKind int
 const (
 	// NotesCut: threads may be missing from the core.
 	NotesCut LimitKind = iota
-	// HeadsMissing: the memory where glibc keeps its lists is not in the core.
+	// HeadsMissing: lists were not found, or the memory where glibc keeps them
+	// is not in the core.
 	HeadsMissing
 	// ListLeaves: a list leads into memory that is not in the core.
 	ListLeaves
@@ -53,12 +54,16 @@ func (p *Process) listLimits(l *List) {
 // missingHeads says which lists may be where the core has no memory. A process
 // without pthreads has none, and neither has one whose every place was read.
 func (p *Process) missingHeads(f *finder) {
-	if p.Libc.Kind == Musl || p.Libc.Kind == NoLibc || f.inRow {
+	if p.Libc.Kind == Musl || p.Libc.Kind == NoLibc {
 		return
 	}
 	what := "no list of threads was found"
 	switch user, used := p.List(StackUser), p.List(StackUsed); {
-	case user != nil && used != nil:
+	case user == nil && used == nil && len(p.Lists) > 0:
+		// The thread that died is on one of them.
+		p.limit(HeadsMissing, 0, 0, "neither stack_user nor stack_used was found, though there is a list of threads")
+		return
+	case f.inRow || user != nil && used != nil:
 		return
 	case user != nil:
 		what = "the list stack_used was not found"

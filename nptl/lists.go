@@ -65,12 +65,12 @@ func (p *Process) addLists(f *finder, found *survey) {
 }
 
 // addUnlisted makes handles of descriptors that are linked, but into a list that
-// was not found. Those that are linked no more have no handle: their threads are
+// was not found. Those that glibc has freed have no handle: their threads are
 // about to be gone.
 func (p *Process) addUnlisted(f *finder, found *survey) {
 	for _, n := range found.unlisted {
 		r := found.raws[n]
-		if !f.linkedSomehow(n) || f.terminated(r, &p.Layout) {
+		if !f.linkedElsewhere(n) || f.terminated(r, &p.Layout) {
 			continue
 		}
 		h := f.handle(r, &p.Layout)
@@ -87,26 +87,19 @@ func (p *Process) addUnlisted(f *finder, found *survey) {
 	}
 }
 
-// linkedSomehow tells whether a neighbour points back at a node, or cannot be
-// read. A node that is beside the members of a list that closes without it has
-// been taken off that list.
-func (f *finder) linkedSomehow(n elfcore.Addr) bool {
-	a, b, ok := f.pair(n)
-	next, prev := elfcore.Addr(a), elfcore.Addr(b)
+// linkedElsewhere tells whether a node has neighbours. One that is beside the
+// members of a list that closes without it has been taken off that list.
+func (f *finder) linkedElsewhere(n elfcore.Addr) bool {
+	next, prev, ok := f.pair(n)
 	if !ok || next == 0 || prev == 0 {
 		return false
 	}
-	for _, x := range []elfcore.Addr{next, prev} {
-		if f.closed[x] || f.empties[x] {
+	for _, x := range []uint64{next, prev} {
+		if a := elfcore.Addr(x); f.closed[a] || f.empties[a] && !f.probe(a) {
 			return false
 		}
 	}
-	for _, back := range []elfcore.Addr{next + elfcore.Addr(f.w), prev} {
-		if x, ok := f.pointer(back); !ok || x == n {
-			return true
-		}
-	}
-	return false
+	return true
 }
 
 // dropUndecided removes members of lists that may be the cache, or that no

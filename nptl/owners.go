@@ -24,6 +24,9 @@ type Thread struct {
 	Pthread elfcore.Addr
 	// Handle is the index in Process.Handles, −1 for none.
 	Handle int
+	// Leaving tells that glibc has already freed its descriptor, as it does for
+	// a detached thread in its last instructions: it has no handle any more.
+	Leaving bool
 	// Pointer is the thread pointer (with the ABI's bias in it), 0 with the
 	// source FromNowhere. Proved tells that it leads to a TCB.
 	Pointer       elfcore.Addr

@@ -63,6 +63,11 @@ func Read(c *elfcore.Core, symbols Symbols) *Process {
 	for _, h := range p.Handles {
 		h.State = p.state(c, h)
 	}
+	for i := range p.Threads {
+		t := &p.Threads[i]
+		r := found.raws[t.Pthread+elfcore.Addr(v.header)]
+		t.Leaving = t.Handle < 0 && r != nil && v.terminated(r, &p.Layout)
+	}
 	p.Libc = v.libc(p.Found, &p.Layout, p.Lists, ptrs)
 	if symbols != nil {
 		p.takeVersion(symbols)
@@ -95,7 +100,9 @@ func (p *Process) state(c *elfcore.Core, h *Handle) State {
 		return UnknownState
 	case h.Exiting():
 		return Zombie
-	case h.TID == 0:
+	case h.TID == 0 && h.Proved:
+		// pthread_create prepares a descriptor before it links it: zeroes
+		// that prove nothing are no thread.
 		return Starting
 	case h.TID > 0:
 		return Foreign

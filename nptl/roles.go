@@ -258,7 +258,9 @@ func (f *finder) assignAlone(r *role, l *Layout) {
 		r.kind, r.why = StackUser, "all its stacks are the program's own"
 	case allTerminated:
 		r.kind, r.why = StackCache, "all its threads are terminated and joined"
-	case f.place(&r.head) == inLoader && f.isHead(r.addr-slot) && !f.isHead(r.addr+slot):
+	case f.place(&r.head) == inLoader && f.isHead(r.addr-slot) && !f.isHead(r.addr+slot) && f.hasLibpthread():
+		// Only 2.33 has these two and no more in the loader, and it is the
+		// last to have a libpthread.
 		r.kind, r.why = StackUser, "the second of two heads in the loader"
 	case living:
 		r.kind, r.why = StackUsed, "holds a living thread"
@@ -270,6 +272,11 @@ func (f *finder) assignAlone(r *role, l *Layout) {
 			r.kind, r.why = StackUsed, "its stacks do not add up to the size of the cache"
 		}
 	}
+}
+
+// hasLibpthread tells whether a libpthread was mapped.
+func (f *finder) hasLibpthread() bool {
+	return slices.ContainsFunc(f.images, func(im image) bool { return im.place == inLibpthread })
 }
 
 // sumInData looks for the sum of a list's stacks in the data of its module,
