@@ -60,7 +60,7 @@ func (m *maker) closeList(l *nptl.List) error {
 		before = n
 	}
 	m.closed[l.Kind] = members
-	return nil
+	return m.release(members)
 }
 
 // members are those of a damaged list, in order: what libthread_db reaches,

@@ -213,7 +213,7 @@ func (f *finder) acceptDamaged() {
 		n, p := elfcore.Addr(next), elfcore.Addr(prev)
 		switch c.shape {
 		case loose:
-			if node(n) && node(p) || f.missing(n) && f.missing(p) && f.beside(c.addr, f.isHead) {
+			if node(n) && node(p) || f.missing(n) && f.missing(p) && f.beside(c.addr, f.isHead) || n == p && f.probe(n) && f.lostTo(n, c.image) {
 				f.add(c)
 			}
 		case ring:
@@ -242,6 +242,21 @@ func (f *finder) acceptDamaged() {
 			}
 		}
 	}
+}
+
+// lostTo tells whether a node has been linked into a list of another libpthread
+// than the image's, as a second one (dlmopen, up to 2.33) does with the initial
+// thread. The first one's head then still leads to it, and from there never back.
+func (f *finder) lostTo(n elfcore.Addr, image int) bool {
+	if f.images[image].place != inLibpthread {
+		return false
+	}
+	for _, h := range f.heads {
+		if h.image != image && f.images[h.image].place == inLibpthread && slices.Contains(h.walk.nodes, n) {
+			return true
+		}
+	}
+	return false
 }
 
 // closes tells whether a list closes.

@@ -314,26 +314,20 @@ func (f *finder) sumInData(r *role) comparison {
 
 // settleRivals decides between the lists of two libpthreads (dlmopen, glibc up
 // to 2.33): debuggers use the one whose stack_user does not close, else the
-// first, and that module's stack_used.
+// first, and that module's stack_used. The other one's stack_user may be empty.
 func (f *finder) settleRivals(rs []role) {
-	var users []int
+	keep := -1
 	for i := range rs {
-		if rs[i].kind == StackUser {
-			users = append(users, i)
+		if rs[i].kind == StackUser && (keep < 0 || rs[keep].walk.end == Closed && rs[i].walk.end != Closed) {
+			keep = i
 		}
 	}
-	if len(users) < 2 {
+	if keep < 0 {
 		return
 	}
-	keep := users[0]
-	for _, i := range users {
-		if rs[i].walk.end != Closed {
-			keep = i
-			break
-		}
-	}
 	for i := range rs {
-		if i != keep && rs[i].image != rs[keep].image && (rs[i].kind == StackUser || rs[i].kind == StackUsed) {
+		rival := rs[i].kind == StackUser || rs[i].kind == StackUsed && f.place(&rs[i].head) == inLibpthread && f.place(&rs[keep].head) == inLibpthread
+		if i != keep && rival && rs[i].image != rs[keep].image {
 			rs[i].kind, rs[i].why = SecondCopy, "belongs to a second copy of the thread library"
 		}
 	}

@@ -81,9 +81,12 @@ func (f *fake) clearUserFlag(c *coretest.Core, x *fakeThread) {
 // said of it, and the other copy's lists are not taken for it.
 func TestSecondLibpthread(t *testing.T) {
 	for _, l := range []libc{version(x8664, 31), version(aarch64, 31), version(i386, 24)} {
-		for _, below := range []bool{false, true} {
+		for i := range 4 {
+			below, alone := i&1 != 0, i&2 != 0
 			f := newFake(l, inLibpthread)
-			f.userThread()
+			if !alone { // else nothing that the first head leads to looks back
+				f.userThread()
+			}
 			f.thread()
 			first := f.heads()
 			shift := uint64(0x10000)
