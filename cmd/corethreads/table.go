@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
+	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"unicode/utf8"
-
-	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/renderer"
-	"github.com/olekukonko/tablewriter/tw"
 )
 
 // writeTable draws a table without borders: a header, and columns two blanks
@@ -19,24 +16,13 @@ func writeTable(w io.Writer, header []string, rows [][]string) error {
 	for i := range rows {
 		rows[i] = printables(rows[i])
 	}
-	var out bytes.Buffer
-	t := tablewriter.NewTable(&out,
-		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
-			Borders:  tw.BorderNone,
-			Symbols:  tw.NewSymbols(tw.StyleNone),
-			Settings: tw.Settings{Lines: tw.LinesNone, Separators: tw.SeparatorsNone},
-		})),
-		tablewriter.WithConfig(tablewriter.Config{
-			Header: cells(),
-			Row:    cells(),
-		}),
-		tablewriter.WithEastAsian(tw.Off),
-	)
-	t.Header(header)
-	if err := t.Bulk(rows); err != nil {
-		return err
+	var out strings.Builder
+	// Tables can have a row for each of thousands of threads.
+	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
-	if err := t.Render(); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	return writeTrimmed(w, out.String())
@@ -48,14 +34,6 @@ func printables(cells []string) []string {
 		out[i] = printable(c)
 	}
 	return out
-}
-
-func cells() tw.CellConfig {
-	return tw.CellConfig{
-		Formatting: tw.CellFormatting{AutoFormat: tw.Off, AutoWrap: tw.WrapNone},
-		Alignment:  tw.CellAlignment{Global: tw.AlignLeft},
-		Padding:    tw.CellPadding{Global: tw.Padding{Right: "  ", Overwrite: true}},
-	}
 }
 
 // writeTrimmed takes away the blanks at the ends of lines.
