@@ -106,7 +106,7 @@ func TestRemapAsksForModules(t *testing.T) {
 	mustRefuse(t, r, o, "it is cut")
 	o.StaticTLS = func() ([]TLSModule, error) { return []TLSModule{{Name: "late.so", ID: 1, Generation: 99}}, nil }
 	mustRefuse(t, r, o, "the dtv has no block of late.so")
-	o.StaticTLS = func() ([]TLSModule, error) { return []TLSModule{{Name: "far.so", ID: 1 << 60}}, nil }
+	o.StaticTLS = func() ([]TLSModule, error) { return []TLSModule{{Name: "far.so", ID: 100_000}}, nil }
 	mustRefuse(t, r, o, "the dtv has no block of far.so")
 }
 

@@ -128,13 +128,18 @@ func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// fixedName proposes a name for the repaired core.
+// fixedName proposes a name for the repaired core: beside the core, or in the
+// working directory where that cannot be written.
 func fixedName(path string) string {
 	for _, suffix := range []string{".zst", ".lz4", ".xz", ".gz", ".bz2"} {
-		path = strings.TrimSuffix(path, suffix)
+		name = strings.TrimSuffix(name, suffix)
+	dir, name := filepath.Split(path)
 	}
-	if path == "-" {
-		path = "core"
+	if name == "" || name == "-" {
+		name = "core"
 	}
-	return filepath.Clean(path) + ".fixed"
+	if !writable(filepath.Clean(dir)) {
+		dir = ""
+	}
+	return filepath.Join(dir, name+".fixed")
 }
