@@ -152,6 +152,14 @@ func TestFindings(t *testing.T) {
 			},
 			want: []found{{diagnose.CoreFiltered, diagnose.Warning, "", false, nil, nil}}, verdict: diagnose.Limited,
 		},
+		// What is damaged is not missing.
+		"lists were not found in a core that is whole": {
+			notes: two, edit: func(p *nptl.Process) {
+				p.Lists = []nptl.List{{Kind: nptl.StackCache}}
+				p.Limits = []nptl.Limit{{Kind: nptl.HeadsMissing, Text: "neither was found"}}
+			},
+			verdict: diagnose.Limited,
+		},
 		"an error is worse than what is not known": {
 			notes: two, handles: []handle{userZombie, mainHandle, workerHandle},
 			edit: func(p *nptl.Process) {

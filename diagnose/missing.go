@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/corethreads/corethreads/elfcore"
-	"github.com/corethreads/corethreads/nptl"
 )
 
 // truncated says how much of the core is missing, and of which threads.
@@ -53,8 +52,7 @@ func filtered(r *Report) []Finding {
 	}
 	detail := lost.detail("not in the core")
 	for _, l := range r.Process.Limits {
-		switch l.Kind {
-		case nptl.HeadsMissing, nptl.ListLeaves, nptl.Unlisted:
+		if l.Fault == elfcore.NotDumped {
 			detail = append(detail, capital(l.Text)+".")
 		}
 	}
