@@ -32,6 +32,8 @@ const (
 	NoThreads            ID = "no-threads"
 	LibthreadDB          ID = "libthread-db"
 	AbortMessage         ID = "abort-message"
+	StackOverflow        ID = "stack-overflow"
+	BadReturnAddress     ID = "bad-return-address"
 	Locks                ID = "locks"
 )
 

@@ -36,7 +36,7 @@ func Core(c *elfcore.Core, p *nptl.Process, opts ...Option) *Report {
 	for _, find := range []func(*Report) []Finding{
 		brokenLists, shadowedThreads, mismatchedIDs,
 		phantoms, threadsWithoutHandle, badThreadPointers, implausibleRegisters, noThreads, truncated, filtered,
-		zombies, libthreadDB,
+		zombies, stackOverflows, libthreadDB,
 	} {
 		all = append(all, find(r)...)
 	}

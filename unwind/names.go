@@ -4,7 +4,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/module"
 )
 
@@ -51,33 +50,16 @@ func (u *Unwinder) Functions(f Frame) []Function {
 	if known, ok := u.names[at]; ok {
 		return known
 	}
-	out := u.functions(f.PC, at)
+	out := []Function{u.Symbol(f)}
+	if m := out[0].Module; m != nil && m.BiasKnown {
+		if d := u.debugOf(m); d != nil {
+			out = d.functions(fileAddress(at, m.Bias, u.core.Arch.WordSize()), out[0])
+		}
+	}
 	if len(u.names) < maxCached {
 		u.names[at] = out
 	}
 	return out
-}
-
-func (u *Unwinder) functions(pc, at elfcore.Addr) []Function {
-	m := u.set.At(at)
-	if m == nil {
-		return []Function{{}}
-	}
-	outer := Function{Module: m}
-	if m.BiasKnown {
-		outer.ModuleOffset = fileAddress(pc, m.Bias, u.core.Arch.WordSize())
-	}
-	if sym, offset, ok := m.Symbolize(at); ok {
-		outer.Name, outer.Offset, outer.HasOffset = sym.Name, offset+uint64(pc-at), true
-	}
-	if !m.BiasKnown {
-		return []Function{outer}
-	}
-	d := u.debugOf(m)
-	if d == nil {
-		return []Function{outer}
-	}
-	return d.functions(fileAddress(at, m.Bias, u.core.Arch.WordSize()), outer)
 }
 
 // debugOf gives the debugging information of a module, nil for none.

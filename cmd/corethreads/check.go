@@ -35,6 +35,7 @@ that could not be read.`,
 				}
 				defer r.close()
 				r.addLocks()
+				r.addCrash()
 				code := exitDone
 				for _, f := range r.Findings {
 					if f.Severity != diagnose.Note {

@@ -33,6 +33,9 @@ func writeCheck(w io.Writer, s *style, g *globals, path string, r *loaded) error
 		writeProvenance(&b, s, r.Report)
 	}
 	b.WriteString("\n" + s.wrap(describe(r.Report), "  "))
+	if r.crash != nil {
+		b.WriteString(s.wrap("died in "+r.crash.text(), "  "))
+	}
 	writeLeak(&b, s, r.Report, "  ")
 	writeRemedies(&b, s, path, r)
 	_, err := io.WriteString(w, b.String())

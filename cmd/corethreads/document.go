@@ -127,6 +127,8 @@ type checkDocument struct {
 	Handles  []handleDocument  `json:"handles"`
 	Limits   []string          `json:"limits"`
 	Findings []findingDocument `json:"findings"`
+	// Crash is null where the core does not tell which thread died.
+	Crash *crashDocument `json:"crash"`
 }
 
 type threadsDocument struct {
@@ -180,6 +182,7 @@ func newCheckDocument(path string, r *loaded) checkDocument {
 		Handles:  newHandleDocuments(r),
 		Limits:   newLimits(r.Process),
 		Findings: []findingDocument{},
+		Crash:    r.crashDocument(),
 	}
 	for _, p := range r.Debugger.Phantoms {
 		d.Debugger.Phantoms = append(d.Debugger.Phantoms, phantomDocument{p.TID, r.Process.Handles[p.Handle].Pthread})

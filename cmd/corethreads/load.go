@@ -22,6 +22,8 @@ type loaded struct {
 	*diagnose.Report
 	modules *module.Set
 	symbols nptl.Symbols
+	// crash is where the process died, once it has been looked for.
+	crash *crash
 }
 
 func (l *loaded) close() {
@@ -131,9 +133,9 @@ func shellQuote(s string) string {
 // fixedName proposes a name for the repaired core: beside the core, or in the
 // working directory where that cannot be written.
 func fixedName(path string) string {
+	dir, name := filepath.Split(path)
 	for _, suffix := range []string{".zst", ".lz4", ".xz", ".gz", ".bz2"} {
 		name = strings.TrimSuffix(name, suffix)
-	dir, name := filepath.Split(path)
 	}
 	if name == "" || name == "-" {
 		name = "core"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/locks"
+	"github.com/corethreads/corethreads/unwind"
 )
 
 type locksDocument struct {
@@ -52,6 +53,10 @@ type verdictDocument struct {
 	Remedy      *string  `json:"remedy"`
 	Evidence    []string `json:"evidence"`
 	WeakPoints  []string `json:"weak_points"`
+	// Frames are those of each thread, from the first that is not the C
+	// library's; Constructors what the loader was running in each.
+	Frames       [][]string `json:"frames"`
+	Constructors []*string  `json:"constructors"`
 }
 
 type heldDocument struct {
@@ -163,10 +168,12 @@ type locksView struct {
 	held    *locks.HeldMutexes // with --held
 	// waits finds a thread's wait in the report.
 	waits map[int]*locks.Wait
+	// unwinder walks the stacks of threads in verdicts.
+	unwinder *unwind.Unwinder
 }
 
 func newLocksView(l *loaded, r *locks.Report, g *globals, f locksFlags, path string) *locksView {
-	v := &locksView{loaded: l, report: r, globals: g, flags: f, path: path, waits: make(map[int]*locks.Wait)}
+	v := &locksView{loaded: l, report: r, globals: g, flags: f, path: path, waits: make(map[int]*locks.Wait), unwinder: unwind.New(l.Core, l.modules, l.Process)}
 	for i := range r.Waits {
 		v.waits[r.Waits[i].Thread] = &r.Waits[i]
 	}
@@ -220,10 +227,16 @@ func (v *locksView) document() locksDocument {
 		}
 	}
 	for _, x := range v.report.Verdicts {
-		d.Verdicts = append(d.Verdicts, verdictDocument{
+		y := verdictDocument{
 			ID: string(x.ID), Confidence: string(x.Confidence), TIDs: v.tids(x.Threads), Summary: x.Summary,
 			Explanation: orNull(x.Explanation), Remedy: orNull(x.Remedy), Evidence: list(x.Evidence), WeakPoints: list(x.WeakPoints),
-		})
+			Frames: [][]string{}, Constructors: []*string{},
+		}
+		for _, t := range x.Threads {
+			y.Frames = append(y.Frames, list(v.ownFrames(v.unwinder, t, verdictFrames)))
+			y.Constructors = append(y.Constructors, orNull(v.constructor(v.unwinder, t)))
+		}
+		d.Verdicts = append(d.Verdicts, y)
 	}
 	return d
 }

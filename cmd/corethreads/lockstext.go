@@ -77,6 +77,7 @@ func (v *locksView) verdict(b *strings.Builder, s *style, x *locks.Verdict, titl
 	}
 	for _, t := range x.Threads {
 		b.WriteString(s.wrap(v.about(t), "  "))
+		v.frames(b, s, x, t)
 	}
 	if x.Explanation != "" {
 		b.WriteString("\n" + s.wrap(x.Explanation, "  "))
@@ -92,6 +93,20 @@ func (v *locksView) verdict(b *strings.Builder, s *style, x *locks.Verdict, titl
 	}
 	if x.Remedy != "" {
 		b.WriteString("\n" + s.wrap("remedy: "+x.Remedy, "  "))
+	}
+}
+
+// verdictFrames is how many frames of a thread in a verdict are shown.
+const verdictFrames = 3
+
+// frames shows where a thread of a verdict is: its frames from the first that is
+// not the C library's, and the constructor that the loader runs in it.
+func (v *locksView) frames(b *strings.Builder, s *style, x *locks.Verdict, thread int) {
+	for _, f := range v.ownFrames(v.unwinder, thread, verdictFrames) {
+		b.WriteString(s.wrap("in "+f, "    "))
+	}
+	if c := v.constructor(v.unwinder, thread); c != "" && x.ID == locks.LoaderLockChain {
+		b.WriteString(s.wrap("which the loader called as a constructor: "+c, "    "))
 	}
 }
 

@@ -40,6 +40,7 @@ type frameDocument struct {
 	Signal       bool                    `json:"signal"`
 	Found        string                  `json:"found"`
 	Guess        bool                    `json:"guess"`
+	BadReturn    *elfcore.Addr           `json:"bad_return_address"`
 	Registers    map[string]elfcore.Addr `json:"registers,omitempty"`
 }
 
@@ -85,7 +86,8 @@ read.`,
 				}
 				defer l.close()
 				if f.thread != 0 && l.Core.Thread(f.thread) == nil {
-					return exitFindings, fmt.Errorf("%s has no thread %d; corethreads threads lists them", path, f.thread)
+					fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: %s has no thread %d; corethreads threads lists them\n", printable(coreName(path)), f.thread)
+					return exitFindings, nil
 				}
 				v := newStacksView(l, g, f, path)
 				switch {
@@ -179,7 +181,7 @@ func (v *stacksView) document() stacksDocument {
 func (v *stacksView) frame(f unwind.Frame, fn *unwind.Function) frameDocument {
 	d := frameDocument{
 		PC: f.PC, CFA: orNull(f.CFA), Symbol: orNull(v.name(fn)), Linkage: orNull(fn.Name), File: orNull(fn.File), Line: orNull(fn.Line),
-		Inlined: fn.Inlined, Signal: f.Signal, Found: string(f.Found), Guess: f.Found.Guessed(), Module: orNull(fn.ModuleName()),
+		Inlined: fn.Inlined, Signal: f.Signal, Found: string(f.Found), Guess: f.Found.Guessed(), BadReturn: f.BadReturn, Module: orNull(fn.ModuleName()),
 	}
 	if fn.HasOffset {
 		d.Offset = &fn.Offset

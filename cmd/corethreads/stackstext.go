@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/corethreads/corethreads/unwind"
@@ -20,7 +21,7 @@ const (
 // text shows the groups to a person.
 func (v *stacksView) text(w io.Writer, s *style) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, %s", v.path, plural(len(v.Core.Threads), "thread"), plural(len(v.groups), "different stack"))
+	fmt.Fprintf(&b, "%s: %s, %s", printable(coreName(v.path)), plural(len(v.Core.Threads), "thread"), plural(len(v.groups), "different stack"))
 	if place := v.crashPlace(); place != "" {
 		fmt.Fprintf(&b, "; %s", place)
 	}
@@ -71,7 +72,7 @@ func (v *stacksView) group(b *strings.Builder, s *style, g *stackGroup) {
 		fmt.Fprintf(b, "%s:\n", s.strong.Sprint(who))
 	}
 	v.frames(b, s, g)
-	if !g.stack.Whole {
+	if asked := v.flags.frames > 0 && len(g.stack.Frames) == v.flags.frames; !g.stack.Whole && !asked {
 		b.WriteString(s.wrap("stopped: "+g.stack.Stop, "     "))
 	}
 }
@@ -121,6 +122,9 @@ func (v *stacksView) line(b *strings.Builder, s *style, number int, f unwind.Fra
 		text += s.warn.Sprintf(" (a guess by %s)", guesses[f.Found])
 	}
 	fmt.Fprintf(b, "%5s  %s\n", fmt.Sprintf("#%d", number), text)
+	if f.BadReturn != nil && !fn.Inlined {
+		b.WriteString(s.wrap(s.warn.Sprintf("its return address, %s, leads to no code", *f.BadReturn), "       "))
+	}
 }
 
 // guesses say by what a frame was guessed.
@@ -130,27 +134,9 @@ var guesses = map[unwind.Found]string{
 	unwind.FromScan:    "a search of the stack",
 }
 
-// placed names a function with its place: in the source, else in its module.
+// placed names a function with its place, as the flags want it.
 func (v *stacksView) placed(f unwind.Frame, fn *unwind.Function) string {
-	name := v.name(fn)
-	if f.Signal {
-		name = "<signal handler called>"
-	}
-	switch {
-	case fn.Module == nil:
-		return strings.TrimSpace(f.PC.String() + " " + name)
-	case name == "" && fn.Module.BuildID != nil && fn.Module.File == nil:
-		return fmt.Sprintf("%s+%#x (build-id %s)", fn.ModuleName(), fn.ModuleOffset, fn.Module.BuildID)
-	case name == "":
-		return fmt.Sprintf("%s+%#x", fn.ModuleName(), fn.ModuleOffset)
-	case f.Signal:
-		return name
-	case fn.Line > 0:
-		return fmt.Sprintf("%s at %s:%d", name, fn.File, fn.Line)
-	case fn.HasOffset:
-		return fmt.Sprintf("%s+%d from %s", name, fn.Offset, fn.ModuleName())
-	}
-	return fmt.Sprintf("%s from %s", name, fn.ModuleName())
+	return printable(placed(f, fn, v.name(fn)))
 }
 
 // details are what -v adds to a frame.
@@ -183,9 +169,10 @@ func (v *stacksView) folded(w io.Writer) error {
 				case name == "":
 					name = f.PC.String()
 				}
-				names = append([]string{strings.ReplaceAll(name, ";", ":")}, names...)
+				names = append(names, printable(strings.ReplaceAll(name, ";", ":")))
 			}
 		}
+		slices.Reverse(names)
 		fmt.Fprintf(&b, "%s %d\n", strings.Join(names, ";"), len(g.threads))
 	}
 	_, err := io.WriteString(w, b.String())
