@@ -10,7 +10,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <gnu/libc-version.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -22,6 +21,9 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 
 /* Ends with status 2, and no core, where the machine will not play along. */
 #define MUST(condition)                                                        \
@@ -208,6 +210,18 @@ static const char *architecture(void)
 #endif
 }
 
+/* musl does not tell its version. */
+static const char *libc_name(void)
+{
+#ifdef __GLIBC__
+	static char name[32];
+	snprintf(name, sizeof name, "glibc %s", gnu_get_libc_version());
+	return name;
+#else
+	return "musl";
+#endif
+}
+
 #define ADDRESS(p) (unsigned long)(uintptr_t)(p)
 
 static void write_witness(int fd, const struct witness *w)
@@ -236,8 +250,8 @@ static void write_truth(pid_t crash_tid, pid_t shadowed)
 		snprintf(shadow, sizeof shadow, "%d", shadowed);
 	int fd = open("truth.json", O_WRONLY | O_CREAT | O_TRUNC, 0644);
 	MUST(fd >= 0);
-	dprintf(fd, "{\"scenario\":\"%s\",\"arch\":\"%s\",\"libc\":\"glibc %s\",\"pid\":%d,\"crash_tid\":%s,\n \"threads\":[",
-		scenario->name, architecture(), gnu_get_libc_version(), getpid(), crash);
+	dprintf(fd, "{\"scenario\":\"%s\",\"arch\":\"%s\",\"libc\":\"%s\",\"pid\":%d,\"crash_tid\":%s,\n \"threads\":[",
+		scenario->name, architecture(), libc_name(), getpid(), crash);
 	const char *comma = "";
 	for (struct witness *w = witnesses; w < witnesses + witness_count; w++) {
 		if (w->state == NULL)
