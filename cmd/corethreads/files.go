@@ -10,6 +10,7 @@ import (
 
 	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/module"
+	"github.com/corethreads/corethreads/module/debuginfod"
 	"github.com/corethreads/corethreads/nptl"
 )
 
@@ -19,6 +20,7 @@ type fileFlags struct {
 	sysroots []string
 	libDirs  []string
 	maps     []string
+	servers  string
 }
 
 // register adds the flags to all commands.
@@ -28,6 +30,7 @@ func (f *fileFlags) register(root *cobra.Command) {
 	fl.StringArrayVar(&f.sysroots, "sysroot", nil, "a folder with the file system of the process (repeatable)")
 	fl.StringArrayVar(&f.libDirs, "lib-dir", nil, "a folder with libraries, searched by name and build-id (repeatable)")
 	fl.StringArrayVar(&f.maps, "map", nil, "FROM=TO: paths that start with FROM in the core start with TO here (repeatable)")
+	fl.StringVar(&f.servers, "debuginfod", "auto", "ask the servers in DEBUGINFOD_URLS for files that are not here: auto or never")
 	for _, name := range []string{"sysroot", "lib-dir"} {
 		if err := root.MarkPersistentFlagDirname(name); err != nil {
 			panic(err) // only for a flag that does not exist
@@ -41,6 +44,9 @@ func (f *fileFlags) register(root *cobra.Command) {
 // config turns the flags into a search order.
 func (f *fileFlags) config() (module.Config, error) {
 	cfg := module.Config{Exe: f.exe, LibDirs: f.libDirs, Sysroots: f.sysroots}
+	if f.servers != "auto" && f.servers != "never" {
+		return cfg, fmt.Errorf("--debuginfod is auto or never, not %q", f.servers)
+	}
 	for _, m := range f.maps {
 		from, to, ok := strings.Cut(m, "=")
 		if !ok || from == "" || to == "" {
@@ -57,6 +63,15 @@ func (f *fileFlags) load(ctx context.Context, c *elfcore.Core) (*module.Set, err
 	if err != nil {
 		return nil, err
 	}
+	if f.servers == "auto" {
+		client, err := debuginfod.FromEnvironment()
+		if err != nil {
+			return nil, err
+		}
+		if client != nil {
+			cfg.Remote = func(buildID, kind string) (string, error) { return client.Find(ctx, buildID, kind) }
+		}
+	}
 	return module.Load(ctx, c, cfg)
 }
 
@@ -66,7 +81,7 @@ func tellRejected(w io.Writer, set *module.Set) {
 	for _, m := range set.Modules {
 		for _, r := range m.Rejected {
 			if strings.HasPrefix(r.How, "--") {
-				fmt.Fprintf(w, "corethreads: warning: %s (%s) is not used for %s: %s\n", r.Path, r.How, m, r.Problem.Text)
+				fmt.Fprintf(w, "corethreads: warning: %s\n", printable(fmt.Sprintf("%s (%s) is not used for %s: %s", r.Path, r.How, m, r.Problem.Text)))
 			}
 		}
 	}

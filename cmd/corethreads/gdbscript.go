@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -57,6 +56,7 @@ type gdbVariable struct {
 
 func newGDBScript(g *globals) *cobra.Command {
 	var output string
+	var force bool
 	cmd := &cobra.Command{
 		Use:   "gdb-script CORE [-o FILE]",
 		Short: "Write a gdb script with what gdb cannot find by itself",
@@ -91,13 +91,18 @@ the core and its repaired copies.`,
 				return err
 			}
 			if output != "" && output != "-" {
-				return os.WriteFile(output, script, 0o600)
+				if err := writeNew(output, script, l.Core.File(), force); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: now: gdb -x %s\n", shellQuote(output))
+				return err
 			}
 			_, err = cmd.OutOrStdout().Write(script)
 			return err
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write the script to this file (default: standard output)")
+	cmd.Flags().BoolVar(&force, "force", false, "replace the file that -o names")
 	return cmd
 }
 

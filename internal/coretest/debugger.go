@@ -16,6 +16,12 @@ func GDB(t testing.TB, args ...string) string {
 	return debugger(t, Tool(t, "gdb", "gdb"), append([]string{"-nx", "-q", "-batch"}, args...)...)
 }
 
+// GDBMultiarch runs the gdb that reads cores of every architecture.
+func GDBMultiarch(t testing.TB, args ...string) string {
+	t.Helper()
+	return debugger(t, Tool(t, "gdb-multiarch", "gdb-multiarch"), append([]string{"-nx", "-q", "-batch"}, args...)...)
+}
+
 // LLDB runs lldb in batch mode as GDB does gdb.
 func LLDB(t testing.TB, args ...string) string {
 	t.Helper()

@@ -32,7 +32,7 @@ func TestCores(t *testing.T) {
 				gdb = append(gdb, "-ex", fmt.Sprintf(`printf "%%d %%#llx %%s\n", *(int *)%#x, *(unsigned long long *)%#x, *(char **)%#x`, number.Addr, wide.Addr, text.Addr))
 				said = append(said, fmt.Sprintf("%s %s %s\n", number.Value, wide.Value, text.Value))
 			}
-			if out, want := coretest.GDB(t, gdb...), strings.Join(said, ""); !strings.Contains(out, want) {
+			if out, want := coretest.GDBMultiarch(t, gdb...), strings.Join(said, ""); !strings.Contains(out, want) {
 				t.Errorf("gdb reads\n%s, the program said\n%s", out, want)
 			}
 		})
