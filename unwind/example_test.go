@@ -8,7 +8,6 @@ import (
 
 	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/module"
-	"github.com/corethreads/corethreads/nptl"
 	"github.com/corethreads/corethreads/unwind"
 )
 
@@ -26,7 +25,7 @@ func Example() {
 	}
 	defer set.Close()
 
-	u := unwind.New(core, set, nptl.Read(core, nil))
+	u := unwind.New(core, set)
 	for i := range core.Threads {
 		innermost := u.Stack(i, 1).Frames[0]
 		f := u.Functions(innermost)[0]

@@ -114,7 +114,7 @@ func fakeProcess(t *testing.T, stack []byte, sp, fp, pc uint64) *Unwinder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := New(core, set, nil)
+	u := New(core, set)
 	const rbp, rsp, rip = 6, 7, 16
 	saved := []registerRule{{rbp, rule{kind: savedAt, offset: -16}}, {rip, rule{kind: savedAt, offset: -8}}}
 	for i := range uint64(4 * fakeCall) {

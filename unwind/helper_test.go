@@ -10,7 +10,6 @@ import (
 	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/internal/coretest"
 	"github.com/corethreads/corethreads/module"
-	"github.com/corethreads/corethreads/nptl"
 	"github.com/corethreads/corethreads/unwind"
 )
 
@@ -49,7 +48,7 @@ func open(t *testing.T, exe, core string) opened {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { set.Close() })
-	return opened{unwind.New(c, set, nptl.Read(c, nil)), c, set}
+	return opened{unwind.New(c, set), c, set}
 }
 
 // named is one function on a stack.

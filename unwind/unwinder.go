@@ -3,7 +3,6 @@ package unwind
 import (
 	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/module"
-	"github.com/corethreads/corethreads/nptl"
 )
 
 // Found is how a frame was found.
@@ -72,11 +71,10 @@ type Stack struct {
 // Unwinder walks the stacks of one core. It keeps what it has read of the
 // modules' call-frame information, and is not safe for concurrent use.
 type Unwinder struct {
-	core    *elfcore.Core
-	set     *module.Set
-	process *nptl.Process
-	abi     *abi
-	file    *registerFile
+	core *elfcore.Core
+	set  *module.Set
+	abi  *abi
+	file *registerFile
 	// pac are the bits of pointer authentication codes, 0 for unknown.
 	pac uint64
 
@@ -106,12 +104,11 @@ const (
 	maxCached = 1 << 20
 )
 
-// New makes an unwinder. The modules give call-frame information and names; the
-// process may be nil.
-func New(core *elfcore.Core, set *module.Set, process *nptl.Process) *Unwinder {
+// New makes an unwinder. The modules give call-frame information and names.
+func New(core *elfcore.Core, set *module.Set) *Unwinder {
 	a := abiOf(core.Arch)
 	return &Unwinder{
-		core: core, set: set, process: process, abi: a, file: newRegisterFile(core.Arch, a), pac: pacMask(core),
+		core: core, set: set, abi: a, file: newRegisterFile(core.Arch, a), pac: pacMask(core),
 		frames: make(map[*module.Module]*moduleFrames),
 		rows:   make(map[uint64]foundRow),
 		sites:  make(map[uint64]site),

@@ -111,7 +111,7 @@ func (l *loaded) findCrash() *crash {
 			c.thread = i
 		}
 	}
-	u := unwind.New(l.Core, l.modules, l.Process)
+	u := unwind.New(l.Core, l.modules)
 	stack := u.Stack(c.thread, mostFrames)
 	if len(stack.Frames) == 0 {
 		return nil

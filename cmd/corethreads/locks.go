@@ -173,7 +173,7 @@ type locksView struct {
 }
 
 func newLocksView(l *loaded, r *locks.Report, g *globals, f locksFlags, path string) *locksView {
-	v := &locksView{loaded: l, report: r, globals: g, flags: f, path: path, waits: make(map[int]*locks.Wait), unwinder: unwind.New(l.Core, l.modules, l.Process)}
+	v := &locksView{loaded: l, report: r, globals: g, flags: f, path: path, waits: make(map[int]*locks.Wait), unwinder: unwind.New(l.Core, l.modules)}
 	for i := range r.Waits {
 		v.waits[r.Waits[i].Thread] = &r.Waits[i]
 	}

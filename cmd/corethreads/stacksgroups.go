@@ -10,7 +10,7 @@ import (
 
 // newStacksView walks the stacks and groups them.
 func newStacksView(l *loaded, g *globals, f stacksFlags, path string) *stacksView {
-	v := &stacksView{loaded: l, unwinder: unwind.New(l.Core, l.modules, l.Process), globals: g, flags: f, path: path}
+	v := &stacksView{loaded: l, unwinder: unwind.New(l.Core, l.modules), globals: g, flags: f, path: path}
 	known := make(map[string]*stackGroup)
 	crashed := l.Core.CrashThread()
 	for i := range l.Core.Threads {
