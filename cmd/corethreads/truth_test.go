@@ -84,7 +84,11 @@ func TestTruth(t *testing.T) {
 
 func (d told) compare(t *testing.T, truth coretest.Truth) {
 	t.Helper()
-	if d.Core.Arch != truth.Arch || d.Core.PID != truth.PID || d.Core.CrashTID != truth.CrashTID || d.Libc.Kind != "glibc" {
+	pid := truth.PID
+	if truth.OuterPID != 0 {
+		pid = truth.OuterPID
+	}
+	if d.Core.Arch != truth.Arch || d.Core.PID != pid || d.Core.CrashTID != truth.CrashTID || d.Libc.Kind != "glibc" {
 		t.Errorf("it is said to be of %s, process %d, crashed in %d, with %s", d.Core.Arch, d.Core.PID, d.Core.CrashTID, d.Libc.Kind)
 	}
 	pthreads, handles, living := map[int]string{}, map[string]int{}, 0
@@ -112,9 +116,9 @@ func (d told) compare(t *testing.T, truth coretest.Truth) {
 		}
 		living++
 		switch {
-		case pthreads[x.TID] != hexOf(x.Pthread):
-			t.Errorf("%s is said to be at %s, and is at %s", x.Role, pthreads[x.TID], hexOf(x.Pthread))
-		case !listed || d.Handles[i].State != "live" || d.Handles[i].OwnerTID == nil || *d.Handles[i].OwnerTID != x.TID:
+		case pthreads[x.LWP()] != hexOf(x.Pthread):
+			t.Errorf("%s is said to be at %s, and is at %s", x.Role, pthreads[x.LWP()], hexOf(x.Pthread))
+		case !listed || d.Handles[i].State != "live" || d.Handles[i].OwnerTID == nil || *d.Handles[i].OwnerTID != x.LWP():
 			t.Errorf("the handle of %s is said to be %+v", x.Role, d.Handles)
 		case d.Handles[i].Stack == nil || *d.Handles[i].Stack != x.UserStack:
 			t.Errorf("%s: user_stack is wrong", x.Role)
