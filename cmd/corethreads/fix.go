@@ -45,8 +45,8 @@ Strategies for the handle of a thread that is gone:
              to show the exited thread, with the right thread-locals
   expose     give it an id of its own: gdb shows the exited thread, without
              registers, and its thread-locals can be read
-The handle of a living thread always gets its owner's id, and a list that does
-not close is closed.
+The handle of a living thread always gets its owner's id, a list that does not
+close is closed, and a wrong thread pointer in the notes is corrected.
 
 The copy shares its blocks with the core where the file system can (reflink),
 else holes stay holes. It appears under its name only when it is complete.
