@@ -278,3 +278,49 @@ func wantNothingFalse(t *testing.T, p *nptl.Process, truth map[uint64]nptl.State
 	}
 	wantStates(t, p, want)
 }
+
+// TestLostListOfForkChild: the cache of a fork child holds its parent's zombies,
+// and is not taken for the list that the child has lost.
+func TestLostListOfForkChild(t *testing.T) {
+	for _, l := range []libc{version(x8664, 31), version(x8664, 36), version(i386, 36), version(aarch64, 43), version(s390x, 43)} {
+		for h, place := range homes(l) {
+			t.Run(l.String()+"/"+place, func(t *testing.T) {
+				f := processes["fork child"](l, h)
+				c := f.core()
+				me := f.node(f.used[0])
+				for _, a := range []uint64{f.heads().used, me} {
+					c.Poke(a, 0x10)
+					c.Poke(a+f.word, 0x10)
+				}
+				p := read(t, c)
+				for _, x := range p.Handles {
+					if x.State != nptl.Live {
+						t.Errorf("handle %s is %s (%s)", x.Pthread, x.State, x.List)
+					}
+				}
+				if l := p.List(nptl.StackUsed); len(p.Limits) == 0 && (l == nil || l.End == nptl.Closed) {
+					t.Errorf("the loss is passed over in silence: %+v", p.Lists)
+				}
+			})
+		}
+	}
+}
+
+// TestHeadBetweenHeads: of the three heads in the loader's row, the middle one is
+// known whatever is left of it.
+func TestHeadBetweenHeads(t *testing.T) {
+	for _, l := range []libc{version(x8664, 36), version(armhf, 36), version(s390x, 43)} {
+		f := newFake(l, inLoader)
+		f.thread()
+		f.exit(f.userThread())
+		f.exit(f.main())
+		c := f.core()
+		c.Poke(f.heads().user, 0x10)
+		c.Poke(f.heads().user+f.word, 0x14)
+		p := read(t, c)
+		if l := p.List(nptl.StackUser); l == nil || uint64(l.Head) != f.heads().user || l.End != nptl.Unreadable {
+			t.Errorf("%s: stack_user is %+v", f, l)
+		}
+		wantNothingFalse(t, p, f.states())
+	}
+}

@@ -66,6 +66,32 @@ func TestFilteredMemory(t *testing.T) {
 	}
 }
 
+// TestFilteredTogether leaves out all memory of a kind: both ends of a list can
+// be missing, and all of its members.
+func TestFilteredTogether(t *testing.T) {
+	for name, f := range incomplete() {
+		for kind, of := range map[string]func(a uint64) bool{
+			"stacks of glibc's": func(a uint64) bool { return a >= f.high()+0xf0000000 && a < f.high()+0xf1000000 },
+			"user stacks":       func(a uint64) bool { return a >= f.high()+0xe0000000 && a < f.high()+0xe1000000 },
+			"libraries":         func(a uint64) bool { return a >= f.libpthread() && a < f.high()+0xf7e00000 },
+			"anonymous memory":  func(a uint64) bool { return !f.mappedFromFile(a) },
+			"files":             f.mappedFromFile,
+		} {
+			c := f.core()
+			for i := range c.Loads {
+				if of(c.Loads[i].Addr) {
+					leaveOut(c, i)
+				}
+			}
+			t.Run(name+"/"+kind, func(t *testing.T) { f.judge(t, open(t, c)) })
+		}
+	}
+}
+
+func (f *fake) mappedFromFile(a uint64) bool {
+	return slices.ContainsFunc(f.mapped, func(m mapping) bool { return m.load.Addr == a && m.path != "" })
+}
+
 // holds tells which segment has an address.
 func holds(a uint64) func(coretest.Load) bool {
 	return func(l coretest.Load) bool { return l.Addr <= a && a < l.Addr+uint64(len(l.Data)) }
