@@ -44,7 +44,7 @@ func Analyze(c *elfcore.Core, p *nptl.Process, s *module.Set) *Report {
 			r.Waking = append(r.Waking, i)
 		}
 	}
-	r.Limits = a.limits()
+	r.Limits = a.limits(r.Waits)
 	a.report = r
 	a.judgeAll()
 	slices.SortStableFunc(r.Verdicts, func(x, y Verdict) int { return cmp.Compare(x.Confidence.rank(), y.Confidence.rank()) })
@@ -52,7 +52,7 @@ func Analyze(c *elfcore.Core, p *nptl.Process, s *module.Set) *Report {
 }
 
 // limits says what of the core keeps waits or owners from being told.
-func (a *analyzer) limits() []string {
+func (a *analyzer) limits(waits []Wait) []string {
 	var out []string
 	if a.core.Arch.Syscall.Futex == 0 {
 		out = append(out, fmt.Sprintf("where registers of %s show a futex wait is not known here, so that no wait can be told", a.core.Arch.Name))
@@ -60,7 +60,23 @@ func (a *analyzer) limits() []string {
 	if a.core.NotesCut {
 		out = append(out, "notes are cut off: there may have been more threads, and an owner that is not here proves nothing")
 	}
+	missing := 0
+	for i := range waits {
+		if !waits[i].Futex.Readable {
+			missing++
+		}
+	}
+	if missing > 0 {
+		out = append(out, fmt.Sprintf("what %s for is not in the core: it was cut off or not dumped", waitFor(missing)))
+	}
 	return out
+}
+
+func waitFor(n int) string {
+	if n == 1 {
+		return "1 thread waits"
+	}
+	return fmt.Sprintf("%d threads wait", n)
 }
 
 // analyzer holds what the rules need of a core.

@@ -29,6 +29,10 @@ func (a *analyzer) classify(i int, f Futex) Wait {
 		}
 	}
 	w.Kind, w.Object, w.OwnerState = RawFutex, f.Address, OwnerUnknown
+	if !f.Readable {
+		w.fact("the word is not in the core, so that what it belongs to cannot be told")
+		return w
+	}
 	w.fact("the word belongs to no object of the C library that is known")
 	return w
 }

@@ -57,18 +57,19 @@ func (h *heldSearch) run(ctx context.Context, o HeldOptions) error {
 		if !s.Writable() {
 			continue
 		}
-		for at := uint64(0); at < s.FileSize; {
+		have := h.present(s)
+		for at := uint64(0); at < have; {
 			if err := ctx.Err(); err != nil {
 				return context.Cause(ctx)
 			}
 			if o.Limit != 0 && h.out.Searched >= o.Limit {
 				return nil
 			}
-			done := min(h.hole(s, at), s.FileSize-at)
+			done := min(h.hole(s, at), have-at)
 			if done == 0 {
-				n, _ := h.core.ReadMemory(buf[:min(uint64(len(buf)), s.FileSize-at)], s.Start+elfcore.Addr(at))
+				n, _ := h.core.ReadMemory(buf[:min(uint64(len(buf)), have-at)], s.Start+elfcore.Addr(at))
 				h.scan(buf[:n], s.Start+elfcore.Addr(at), min(n, heldChunk))
-				done = min(heldChunk, s.FileSize-at)
+				done = min(heldChunk, have-at)
 			}
 			at += done
 			h.out.Searched += done
@@ -97,6 +98,15 @@ func (h *heldSearch) hole(s *elfcore.Segment, at uint64) uint64 {
 		return 0
 	}
 	return uint64(data-here) / heldChunk * heldChunk
+}
+
+// present is how many bytes of a segment the core holds, from its start: fewer
+// than it should where the core is cut.
+func (h *heldSearch) present(s *elfcore.Segment) uint64 {
+	if s.Offset >= h.core.Size {
+		return 0
+	}
+	return min(s.FileSize, uint64(h.core.Size-s.Offset))
 }
 
 // scan looks at every place in the first n bytes of b where a mutex can start.

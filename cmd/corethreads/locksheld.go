@@ -61,5 +61,9 @@ func (v *locksView) heldText(b *strings.Builder, s *style) {
 	case n > 1:
 		found = fmt.Sprintf("%d mutexes are", n)
 	}
-	fmt.Fprintf(b, "\n  %s held; %s of writable memory searched\n", found, diagnose.Bytes(v.held.Searched))
+	searched := diagnose.Bytes(v.held.Searched) + " of writable memory searched"
+	if v.held.Searched < v.held.Total {
+		searched = fmt.Sprintf("%s of %s of writable memory searched, the rest is not in the core", diagnose.Bytes(v.held.Searched), diagnose.Bytes(v.held.Total))
+	}
+	b.WriteString("\n" + s.wrap(fmt.Sprintf("%s held; %s", found, searched), "  "))
 }

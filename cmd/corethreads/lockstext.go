@@ -172,7 +172,11 @@ func (v *locksView) what(w *locks.Wait) string {
 	case locks.CondDestroy:
 		more = append(more, "to be free, in pthread_cond_destroy")
 	case locks.RawFutex:
-		more = append(more, "not the C library's")
+		if w.Futex.Readable {
+			more = append(more, "not the C library's")
+		} else {
+			more = append(more, "its memory is not in the core")
+		}
 	}
 	if len(more) > 0 {
 		name += " (" + strings.Join(more, "; ") + ")"
