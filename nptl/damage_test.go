@@ -176,6 +176,20 @@ func TestHarmlessDamage(t *testing.T) {
 	}
 }
 
+// TestUnprovedNodeIsNoHead: where all memory has to be searched for heads, a
+// descriptor that proves nothing is not taken for one.
+func TestUnprovedNodeIsNoHead(t *testing.T) {
+	for name, f := range damaged() {
+		f.noFile, f.noAuxv, f.noPointers = true, true, true
+		for _, x := range slices.Concat(f.user, f.used) {
+			c := f.core()
+			c.Poke(f.node(x)+f.robustHead, 0)
+			c.Poke(f.node(x)+f.specific, 0)
+			t.Run(fmt.Sprintf("%s/%#x", name, x.pthread), func(t *testing.T) { wantStates(t, read(t, c), f.states()) })
+		}
+	}
+}
+
 // TestUnlinked: a member that its predecessor skips is on the list no more,
 // whether its successor still knows it or not.
 func TestUnlinked(t *testing.T) {

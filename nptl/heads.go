@@ -158,9 +158,9 @@ func (f *finder) isHead(a elfcore.Addr) bool { return f.known[a] || f.empties[a]
 func (f *finder) accept() {
 	// A neighbour that looks back and is a descriptor makes a head, unless
 	// the pair itself is a descriptor's: the initial thread's lies inside the
-	// loader's own data.
+	// loader's own data. One that proves nothing is known by its list.
 	for _, c := range f.candidates {
-		if f.known[c.addr] || c.shape == loose {
+		if f.known[c.addr] || f.closed[c.addr] || c.shape == loose {
 			continue
 		}
 		next, prev, _ := f.pair(c.addr)

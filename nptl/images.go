@@ -203,30 +203,37 @@ func (v *view) incomplete() bool {
 	})
 }
 
-// others is the last resort: all small writable segments, those behind a
-// readable segment that is not writable first (they are some module's data;
-// stacks have a guard or nothing there).
+// others is the last resort: all small writable segments, those first that
+// follow a readable one that is not writable, or such a segment: they are some
+// module's .data and .bss. Stacks have a guard or nothing in front of them.
 func (v *view) others() image {
 	im := image{place: inData}
-	for _, wantModule := range []bool{true, false} {
-		for i := range v.Segments {
-			s := &v.Segments[i]
-			if !s.Writable() || s.Len() > maxOtherSegment {
-				continue
-			}
-			module := i > 0 && v.Segments[i-1].End == s.Start && v.Segments[i-1].Readable() && !v.Segments[i-1].Writable()
-			if module != wantModule {
-				continue
-			}
-			have := v.dumped(s)
-			if have.End < s.End {
-				im.missing = true
-			}
-			if have.Len() > 0 {
-				im.data = append(im.data, have)
-			}
+	var rest []elfcore.Range
+	module := false
+	for i := range v.Segments {
+		s := &v.Segments[i]
+		touching := i > 0 && v.Segments[i-1].End == s.Start
+		module = touching && (module || v.Segments[i-1].Readable() && !v.Segments[i-1].Writable())
+		if !s.Writable() {
+			module = false
+			continue
+		}
+		if s.Len() > maxOtherSegment {
+			continue
+		}
+		have := v.dumped(s)
+		if have.End < s.End {
+			im.missing = true
+		}
+		switch {
+		case have.Len() == 0:
+		case module:
+			im.data = append(im.data, have)
+		default:
+			rest = append(rest, have)
 		}
 	}
+	im.data = append(im.data, rest...)
 	return im
 }
 
