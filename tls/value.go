@@ -3,6 +3,7 @@ package tls
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode"
@@ -101,9 +102,12 @@ func (r *Resolver) Format(b []byte) string {
 	return hex.EncodeToString(b)
 }
 
-// number gives an integer; one that is negative when it is signed, both ways.
+// number gives an integer: one that is negative when it is signed, both ways;
+// one that is too large to be a count, in hexadecimal alone.
 func number(unsigned uint64, signed int64) string {
 	switch {
+	case signed < math.MinInt32 || signed >= 1<<48:
+		return fmt.Sprintf("%#x", unsigned)
 	case signed < 0:
 		return fmt.Sprintf("%d (%#x)", signed, unsigned)
 	case unsigned >= 1<<16:

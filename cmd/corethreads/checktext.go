@@ -213,7 +213,7 @@ func writeRemedies(b *strings.Builder, s *style, path string, r *loaded) {
 	case plan == nil:
 		return
 	}
-	fmt.Fprintf(b, "\n  repair (%s):  corethreads fix %s -o %s%s\n", bytesChanged(plan), shellQuote(path), shellQuote(fixedName(path)), repairFlags(o))
+	fmt.Fprintf(b, "\n  repair (%s):  corethreads fix %s -o %s%s\n", bytesChanged(plan), coreWord(path), shellQuote(fixedName(path)), repairFlags(o))
 	if r.Core.Arch.TLS.GDBLookup && len(r.Find(diagnose.ShadowedThread))+len(r.Find(diagnose.HandleIDMismatch)) > 0 {
 		fmt.Fprintf(b, "  or, in gdb 17 and later:  maint set force-internal-tls-address-lookup on\n")
 	}

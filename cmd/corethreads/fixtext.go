@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/corethreads/corethreads/diagnose"
@@ -113,10 +114,14 @@ func (f *fixRun) writeRest(b *strings.Builder, s *style) {
 	case f.flags.patchOnly != "":
 		fmt.Fprintf(b, "\n  apply, where the core is:  corethreads apply %s %s -o %s\n", shellQuote(f.flags.patchOnly), shellQuote(f.path), shellQuote(fixedName(f.path)))
 	case f.flags.dryRun:
-		fmt.Fprintf(b, "\n  repair:  corethreads fix %s -o %s%s\n", shellQuote(f.path), shellQuote(fixedName(f.path)),
+		fmt.Fprintf(b, "\n  repair:  corethreads fix %s -o %s%s\n", coreWord(f.path), shellQuote(fixedName(f.path)),
 			repairFlags(fixup.Options{Strategy: fixup.Strategy(f.plan.Strategy), All: f.flags.all}))
 	case len(left) == 0:
-		fmt.Fprintf(b, "\n  debug:  gdb %s %s\n", shellQuote(f.report.program()), shellQuote(f.flags.output))
+		gdb := "gdb"
+		if !slices.Contains(nativeArchs(), f.report.Core.Arch.Name) {
+			gdb = "gdb-multiarch"
+		}
+		fmt.Fprintf(b, "\n  debug:  %s %s %s\n", gdb, shellQuote(f.report.program()), shellQuote(f.flags.output))
 	}
 }
 

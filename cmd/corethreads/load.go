@@ -130,6 +130,14 @@ func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// coreWord is shellQuote for a core, which "-" stands for on standard input.
+func coreWord(path string) string {
+	if path == "-" {
+		return path
+	}
+	return shellQuote(path)
+}
+
 // fixedName proposes a name for the repaired core: beside the core, or in the
 // working directory where that cannot be written.
 func fixedName(path string) string {

@@ -96,7 +96,7 @@ not be read.`,
   corethreads locks core.123 --held
   corethreads locks core.123 --explain 0x7ff7462590a0
   corethreads locks core.123 --dot | dot -Tsvg > locks.svg`,
-		Args: cobra.MinimumNArgs(1),
+		Args: wants("CORE..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			object, err := f.address()
 			if err != nil {

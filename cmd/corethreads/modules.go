@@ -55,7 +55,7 @@ Exit status: 0, or 2 for a core that could not be read.`,
 		Example: `  corethreads modules core.123
   corethreads modules --sysroot /srv/rootfs core.123
   corethreads modules --map /opt/app=$PWD/build --lib-dir ./libs core.123`,
-		Args: cobra.ExactArgs(1),
+		Args: wants("CORE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return eachCore(cmd, args, func(w io.Writer, path string) (int, error) {
 				l, err := g.load(cmd, path)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ debuggers will be wrong about the core, and repairs it so that they are right.`,
   corethreads threads core.123`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          noSuchCommand,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			return g.validate()
 		},
@@ -46,7 +47,7 @@ debuggers will be wrong about the core, and repairs it so that they are right.`,
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "say no more than the first line")
 	f.BoolVarP(&g.verbose, "verbose", "v", false, "say where each fact comes from")
 	g.files.register(root)
-	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
+	root.SuggestionsMinimumDistance = 2
 	when := cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp)
 	for _, flag := range []string{"color", "progress"} {
 		if err := root.RegisterFlagCompletionFunc(flag, when); err != nil {
@@ -70,6 +71,9 @@ func (g *globals) validate() error {
 		default:
 			return fmt.Errorf("--%s is auto, always or never, not %q", flag, value)
 		}
+	}
+	if g.quiet && g.verbose {
+		return errors.New("-q (quiet) and -v (verbose) cannot be given together")
 	}
 	_, err := g.files.config()
 	return err

@@ -76,7 +76,7 @@ read.`,
   corethreads stacks core.123 --thread 4711 -v
   corethreads stacks core.123 --folded | flamegraph.pl > stacks.svg
   corethreads stacks core.123 --json | jq '.groups[0].frames[].symbol'`,
-		Args: cobra.MinimumNArgs(1),
+		Args: wants("CORE..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			first := true
 			return eachCore(cmd, args, func(w io.Writer, path string) (int, error) {

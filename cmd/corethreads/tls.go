@@ -40,7 +40,7 @@ could not be read.`,
   corethreads tls core.123 --exe ./server --lib-dir ./libs 'server::current_*'
   corethreads tls core.123 --thread 4711 my_counter
   corethreads tls core.123`,
-		Args: cobra.MinimumNArgs(1),
+		Args: wantsFirst("CORE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := g.load(cmd, args[0])
 			if err != nil {

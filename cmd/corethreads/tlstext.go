@@ -151,11 +151,14 @@ func (r *tlsRun) writeVariable(w io.Writer, s *style, v *found) error {
 	return r.table(w, s, header, rows, 2)
 }
 
-// table draws a table, with one column cut to what fits; all of it is shown by
-// --raw and -v.
+// longNumber is room for any number, so that two that differ never look alike.
+const longNumber = 32
+
+// table draws a table, with long values of one column cut to what fits; all of
+// them is shown by --raw and -v.
 func (r *tlsRun) table(w io.Writer, s *style, header []string, rows [][]string, column int) error {
 	if !r.flags.raw && !r.globals.verbose {
-		fit(s.width, header, rows, column, 16, cutEnd)
+		fit(s.width, header, rows, column, longNumber, cutEnd)
 	}
 	return writeTable(w, header, rows)
 }
@@ -266,6 +269,8 @@ func (r *tlsRun) whyMissing(name string) string {
 		}
 	}
 	switch {
+	case len(r.resolver.Modules()) == 0:
+		return "where thread-local storage lies cannot be told: the loader's records are not in the core"
 	case len(without) > 0:
 		return fmt.Sprintf("%s have thread-local storage but no file here (corethreads modules says why)", strings.Join(without, ", "))
 	case exe != nil && len(exe.TLSSymbols()) == 0 && exe.TLS != nil:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,30 @@ func wants(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// wantsFirst checks that there is an argument of a kind; others may follow.
+func wantsFirst(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usageError(cmd, "%s wants %s", cmd.Name(), name)
+		}
+		return nil
+	}
+}
+
+// noSuchCommand refuses what stands where a command should.
+func noSuchCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return usageError(cmd, "there is no command %q; did you mean %s?", args[0], orList(near))
+	}
+	if _, err := os.Stat(args[0]); err == nil {
+		return usageError(cmd, "a command comes first: corethreads check %s", shellQuote(args[0]))
+	}
+	return usageError(cmd, "there is no command %q", args[0])
 }
 
 // exactlyOne checks that one of several flags was given, each of which says
