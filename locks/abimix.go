@@ -57,13 +57,14 @@ func (a *analyzer) heapCond(p elfcore.Addr) (heap elfcore.Addr, moved uint64, ok
 
 // abiMixes looks for condition variables that both ABIs have used: by threads
 // whose cleanup chains name a condition variable that is not aligned, and by what
-// the second ABI leaves behind in the program's own condition variable.
+// the second ABI leaves behind in the program's own condition variable. What is
+// not aligned for another reason is the program's doing.
 func (a *analyzer) abiMixes(*graph) []Verdict {
 	if a.musl {
 		return nil
 	}
 	var found []*mixed
-	var misaligned []Verdict
+	var misaligned []elfcore.Addr
 	for _, cond := range slices.Sorted(maps.Keys(a.condUsers)) {
 		if uint64(cond)%a.w == 0 {
 			continue
@@ -74,7 +75,7 @@ func (a *analyzer) abiMixes(*graph) []Verdict {
 			user = a.holderOf(cond)
 		}
 		if user == 0 && (!ok || a.set.At(cond) != nil) {
-			misaligned = append(misaligned, a.misalignedCond(cond))
+			misaligned = append(misaligned, cond)
 			continue
 		}
 		found = append(found, &mixed{user: user, pointer: cond, heap: heap, mutex: a.conds[a.condUsers[cond][0]].mutex, waits: moved / 2})
@@ -88,10 +89,39 @@ func (a *analyzer) abiMixes(*graph) []Verdict {
 		}
 	}
 	var out []Verdict
+	told := make(map[int]bool)
 	for _, m := range found {
-		out = append(out, a.explainMix(m, a.mixedUsers(m)))
+		users := a.mixedUsers(m)
+		for _, u := range users {
+			told[u.thread] = true
+		}
+		out = append(out, a.explainMix(m, users))
 	}
-	return append(out, misaligned...)
+	for _, cond := range misaligned {
+		if threads := a.refused(told, elfcore.Range{Start: cond, End: cond + condSize}); len(threads) > 0 {
+			out = append(out, a.misalignedCond(cond, threads))
+		}
+	}
+	if rest := a.refused(told, elfcore.Range{End: ^elfcore.Addr(0)}); len(rest) > 0 {
+		out = append(out, a.misalignedFutex(rest))
+	}
+	return out
+}
+
+// refused are the threads that spin on a futex in a range because it is not
+// aligned, or whose cleanup chain names a condition variable there, and that no
+// verdict is about so far.
+func (a *analyzer) refused(told map[int]bool, r elfcore.Range) []int {
+	var out []int
+	for i := range a.core.Threads {
+		c, inCond := a.condOf(i)
+		spins := a.calls[i].state == spinning && a.calls[i].futex.Address%4 != 0 && r.Contains(a.calls[i].futex.Address)
+		if !told[i] && (spins || inCond && uint64(c.cond)%a.w != 0 && r.Contains(c.cond)) {
+			told[i] = true
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // mixedUser is a thread that uses the wrong memory, and what shows it.
@@ -282,12 +312,27 @@ func (a *analyzer) explainMix(m *mixed, users []mixedUser) Verdict {
 
 // misalignedCond is the verdict about a condition variable that the program
 // itself has put where none can be: in a packed structure.
-func (a *analyzer) misalignedCond(cond elfcore.Addr) Verdict {
-	v := Verdict{ID: MisalignedFutex, Confidence: High, Threads: a.condUsers[cond], Objects: []elfcore.Addr{cond}}
-	v.Summary = fmt.Sprintf("%s on the condition variable %s, which is not aligned", a.theyWait(v.Threads), a.name(cond))
-	v.fact("the cleanup chain of thread %d names it, and it is no pointer of the first ABI that was moved", a.tid(v.Threads[0]))
-	v.Explanation = "The kernel refuses a futex whose address is no multiple of 4. Depending on its version glibc then aborts, or goes round and round in pthread_cond_wait, which takes all of a processor."
+func (a *analyzer) misalignedCond(cond elfcore.Addr, threads []int) Verdict {
+	v := a.misalignedFutex(threads)
+	v.Objects = []elfcore.Addr{cond}
+	v.Summary = fmt.Sprintf("%s on the condition variable %s, which is not aligned", a.theyWait(threads), a.name(cond))
+	v.fact("the cleanup chain of thread %d names it, and it is no pointer of the first ABI that was moved", a.tid(a.condUsers[cond][0]))
 	v.Remedy = "Do not put a condition variable into a packed structure, and do not cast unaligned memory to one."
+	return v
+}
+
+// misalignedFutex is the verdict about threads whose futex is not aligned.
+func (a *analyzer) misalignedFutex(threads []int) Verdict {
+	v := Verdict{ID: MisalignedFutex, Confidence: High, Threads: threads}
+	for _, t := range threads {
+		if x := a.calls[t]; x.state == spinning {
+			v.Objects = append(v.Objects, x.futex.Address)
+			v.fact("thread %d called futex(%s), and the kernel refused it (EINVAL)", a.tid(t), a.name(x.futex.Address))
+			v.Summary = fmt.Sprintf("%s on the futex %s, which is not aligned", a.theyWait(threads), a.name(x.futex.Address))
+		}
+	}
+	v.Explanation = "The kernel refuses a futex whose address is no multiple of 4. Depending on its version glibc then aborts, or goes round and round in the wait, which takes all of a processor."
+	v.Remedy = "Do not put locks or condition variables into packed structures, and do not cast unaligned memory to one."
 	return v
 }
 
