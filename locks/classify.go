@@ -141,7 +141,7 @@ func (a *analyzer) isBarrier(_ int, w *Wait) bool {
 	if round != f.Value || count < 2 || count > maxUsers || arrived < 1 || arrived >= count || shared != 0 && shared != opPrivate || f.Private() != (shared == 0) || out > in {
 		return false
 	}
-	w.Kind, w.Object, w.count, w.Shared = Barrier, at, uint64(arrived), shared != 0
+	w.Kind, w.Object, w.Shared = Barrier, at, shared != 0
 	w.fact("a barrier: %d of %d threads have arrived", arrived, count)
 	return true
 }
@@ -159,7 +159,7 @@ func (a *analyzer) isOldBarrier(_ int, w *Wait) bool {
 	if event != f.Value || lock > 2 || count < 2 || count > maxUsers || left < 1 || left >= count || private != 0 && private != opPrivate || f.Private() != (private == 0) {
 		return false
 	}
-	w.Kind, w.Object, w.count, w.Shared, w.Guess = Barrier, f.Address, uint64(count-left), private != 0, true
+	w.Kind, w.Object, w.Shared, w.Guess = Barrier, f.Address, private != 0, true
 	w.fact("a barrier in the layout before glibc 2.23: %d of %d threads have arrived", count-left, count)
 	return true
 }

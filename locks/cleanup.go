@@ -6,7 +6,7 @@ import "github.com/corethreads/corethreads/elfcore"
 // function that can be cancelled while it waits, with the object as argument, so
 // that the chain names what a thread waits for.
 type cleanup struct {
-	at, routine, arg elfcore.Addr
+	at, arg elfcore.Addr
 	// inner is the word behind what arg points at, where that is on the stack:
 	// pthread_once of glibc 2.36 and later combines two structures.
 	inner elfcore.Addr
@@ -33,7 +33,7 @@ func (a *analyzer) cleanupChain(i int) []cleanup {
 		if _, err := a.core.ReadMemory(b, at); err != nil {
 			break
 		}
-		c := cleanup{at: at, routine: elfcore.Addr(a.core.WordOf(b)), arg: elfcore.Addr(a.core.WordOf(b[a.w:]))}
+		c := cleanup{at: at, arg: elfcore.Addr(a.core.WordOf(b[a.w:]))}
 		if a.onOwnStack(i, c.arg) {
 			c.inner, _ = a.word(c.arg + elfcore.Addr(a.w))
 		}

@@ -74,7 +74,7 @@ func (a *analyzer) isCondDestroy(_ int, w *Wait) bool {
 		if !a.waitedFor(cond, v.groups) {
 			continue
 		}
-		w.Kind, w.Object, w.count = CondDestroy, cond, uint64(f.Value>>3)
+		w.Kind, w.Object = CondDestroy, cond
 		w.fact("the word is __wrefs (%#x) of the condition variable %s, on which other threads wait", f.Value, cond)
 		return true
 	}

@@ -84,8 +84,6 @@ func (a *analyzer) isMuslBarrier(_ int, w *Wait) bool {
 		if a.w == 4 {
 			w.Object = at - 20
 		}
-		count, _ := a.u32(f.Address - offset)
-		w.count = uint64(count)
 		w.fact("the word is in the instance at %s of the barrier that names it at %s", f.Address-offset, at)
 		return true
 	}
@@ -166,7 +164,6 @@ func (a *analyzer) isMuslRWLock(_ int, w *Wait) bool {
 	w.Guess = true // readers and writers sleep alike
 	if holders != muslFull {
 		w.Kind = RWLockWrite
-		w.count = uint64(holders)
 	}
 	w.fact("a rwlock of musl: word %#x, %d waiting; musl does not record who holds it", f.Value, waiting)
 	return true

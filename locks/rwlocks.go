@@ -21,7 +21,7 @@ func (a *analyzer) isRWLock(_ int, w *Wait) bool {
 		if !ok || f.Value&v.bits == 0 || l.shared == f.Private() {
 			continue
 		}
-		w.Kind, w.Object, w.count = v.kind, at, uint64(l.readers>>3)
+		w.Kind, w.Object = v.kind, at
 		if v.offset == 8 && l.readers&rwWritePhase == 0 {
 			// Readers wait while a writer has the phase, the first writer
 			// while readers have it.
@@ -124,7 +124,7 @@ func (a *analyzer) isOldRWLock(_ int, w *Wait) bool {
 			shared > 1 || flags > 2 || (readers == 0) == (writer == 0) || writer != 0 && !a.lives(writer) || f.Private() == (shared == 1) {
 			continue
 		}
-		w.Kind, w.Object, w.count, w.Shared = v.kind, at, uint64(readers), shared == 1
+		w.Kind, w.Object, w.Shared = v.kind, at, shared == 1
 		w.fact("a rwlock in the layout before glibc 2.25: %d readers, writer's thread %d, %d of this kind queued", readers, writer, queued)
 		w.OwnerState, w.Guess = OwnerUnknown, true
 		if writer != 0 {

@@ -96,10 +96,6 @@ type Wait struct {
 	Guess bool
 	// Evidence are the facts that led here, with addresses and bytes.
 	Evidence []string
-
-	// count is a number that belongs to the kind: arrived threads of a barrier,
-	// readers of a rwlock.
-	count uint64
 }
 
 // Futex is a futex system call.
