@@ -195,7 +195,9 @@ func threadsWithoutHandle(r *Report) []Finding {
 	var refused, leaving []int
 	for i := range r.Core.Threads {
 		t := r.Process.Threads[i]
-		if t.Handle >= 0 || r.Debugger.Handle[i] >= 0 {
+		// No debugger looks at the lists of a second copy of the library.
+		second := t.Handle >= 0 && r.Process.Handles[t.Handle].List == nptl.SecondCopy
+		if t.Handle >= 0 && !second || r.Debugger.Handle[i] >= 0 {
 			continue
 		}
 		if t.Leaving {
@@ -210,7 +212,7 @@ func threadsWithoutHandle(r *Report) []Finding {
 			ID:       ThreadWithoutHandle,
 			Severity: Warning,
 			Summary:  fmt.Sprintf("gdb will refuse the thread-locals of %s: glibc knows nothing of %s", count(refused, "thread"), pronoun(refused)),
-			Detail:   "Such threads are made by clone(2) without pthread_create, or by a runtime of their own.",
+			Detail:   "Such threads are made by clone(2) without pthread_create, by a runtime of their own, or by a second copy of glibc (dlmopen).",
 			TIDs:     refused,
 		})
 	}
