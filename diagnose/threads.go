@@ -260,9 +260,13 @@ func zombies(r *Report) []Finding {
 	if n == 0 {
 		return nil
 	}
-	f.Summary = fmt.Sprintf("%d threads have exited and were not joined; debuggers are right all the same", n)
+	effect := "debuggers are right all the same"
+	if len(r.Process.Limits) > 0 {
+		effect = "whether that misleads a debugger cannot be told"
+	}
+	f.Summary = fmt.Sprintf("%d threads have exited and were not joined; %s", n, effect)
 	if n == 1 {
-		f.Summary = "a thread has exited and was not joined; debuggers are right all the same"
+		f.Summary = "a thread has exited and was not joined; " + effect
 	}
 	f.Detail = "Each keeps its descriptor and its stack until somebody joins it"
 	if leak := r.leak(gone); leak != "" {

@@ -69,7 +69,25 @@ func (a *analyzer) limits(waits []Wait) []string {
 	if missing > 0 {
 		out = append(out, fmt.Sprintf("what %s for is not in the core: it was cut off or not dumped", waitFor(missing)))
 	}
+	if unowned := a.unowned(waits); unowned > 0 {
+		out = append(out, fmt.Sprintf("%s for a lock of musl's that does not record who holds it: a deadlock through it cannot be told", waitFor(unowned)))
+	}
 	return out
+}
+
+// unowned counts the waits for mutexes and rwlocks of musl whose holder is not
+// recorded, as it is not for a normal mutex and for a rwlock.
+func (a *analyzer) unowned(waits []Wait) int {
+	n := 0
+	for i := range waits {
+		switch w := &waits[i]; w.Kind {
+		case Mutex, RWLockRead, RWLockWrite:
+			if a.musl && w.OwnerState == OwnerUnknown {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func waitFor(n int) string {

@@ -34,7 +34,7 @@ that could not be read.`,
 					return exitFailed, err
 				}
 				defer r.close()
-				r.addLocks()
+				r.addLocks(path)
 				r.addCrash()
 				code := exitDone
 				for _, f := range r.Findings {

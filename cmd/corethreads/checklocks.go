@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/corethreads/corethreads/diagnose"
 	"github.com/corethreads/corethreads/locks"
@@ -9,7 +10,7 @@ import (
 
 // addLocks adds to a report what glibc said before it aborted, and one note
 // about what locks would say.
-func (l *loaded) addLocks() {
+func (l *loaded) addLocks(path string) {
 	r := locks.Analyze(l.Core, l.Process, l.modules)
 	if r.AbortMessage != "" {
 		l.Findings = append(l.Findings, diagnose.Finding{
@@ -23,8 +24,8 @@ func (l *loaded) addLocks() {
 	v := r.Verdicts[0]
 	f := diagnose.Finding{
 		ID: diagnose.Locks, Severity: diagnose.Note,
-		Summary: fmt.Sprintf("%s [%s]: %s", v.ID, v.Confidence, v.Summary),
-		Detail:  "corethreads locks tells the whole story.",
+		Summary: fmt.Sprintf("%s [%s]: %s; see corethreads locks %s", v.ID, v.Confidence, v.Summary, coreWord(path)),
+		Detail:  strings.Join(v.Evidence, "; "),
 	}
 	for _, t := range v.Threads {
 		f.TIDs = append(f.TIDs, l.Core.Threads[t].TID)

@@ -127,6 +127,8 @@ func describe(r *diagnose.Report) string {
 	switch {
 	case c.Truncated():
 		size += fmt.Sprintf(" of %s, cut", diagnose.Bytes(uint64(c.Size+c.MissingBytes)))
+	case len(r.Find(diagnose.CoreFiltered)) > 0:
+		size += ", not all memory"
 	default:
 		size += ", complete"
 	}

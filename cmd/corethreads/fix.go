@@ -93,6 +93,9 @@ when nothing was written.`,
 
 // runFix plans, writes and reports one repair.
 func runFix(cmd *cobra.Command, g *globals, f fixFlags, path string) error {
+	if f.output == "-" {
+		return errors.New("-o wants the name of a file: a repaired core is checked and synced before it appears, which standard output cannot do")
+	}
 	strategy, err := fixup.ParseStrategy(f.strategy)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 type locksDocument struct {
 	Schema       string            `json:"schema"`
+	Path         string            `json:"path"`
 	AbortMessage *string           `json:"abort_message"`
 	Waits        []waitDocument    `json:"waits"`
 	Waking       []int             `json:"waking"`
@@ -206,7 +207,7 @@ func (v *locksView) symbol(a elfcore.Addr) string {
 
 func (v *locksView) document() locksDocument {
 	d := locksDocument{
-		Schema: "corethreads/locks/1", AbortMessage: orNull(v.report.AbortMessage),
+		Schema: "corethreads/locks/1", Path: v.path, AbortMessage: orNull(v.report.AbortMessage),
 		Waits: []waitDocument{}, Waking: v.tids(v.report.Waking), Verdicts: []verdictDocument{}, Held: []heldDocument{}, Limits: list(v.report.Limits),
 	}
 	for i := range v.report.Waits {

@@ -13,6 +13,7 @@ import (
 
 type modulesDocument struct {
 	Schema   string           `json:"schema"`
+	Path     string           `json:"path"`
 	Modules  []moduleDocument `json:"modules"`
 	Warnings []string         `json:"warnings"`
 }
@@ -64,7 +65,7 @@ Exit status: 0, or 2 for a core that could not be read.`,
 				}
 				defer l.close()
 				if g.json {
-					return exitDone, writeJSON(w, newModulesDocument(l.modules))
+					return exitDone, writeJSON(w, newModulesDocument(path, l.modules))
 				}
 				return exitDone, writeModules(w, newStyle(w, g.color), g, l.modules)
 			})
@@ -72,8 +73,8 @@ Exit status: 0, or 2 for a core that could not be read.`,
 	}
 }
 
-func newModulesDocument(set *module.Set) modulesDocument {
-	d := modulesDocument{Schema: "corethreads/modules/1", Modules: []moduleDocument{}, Warnings: []string{}}
+func newModulesDocument(path string, set *module.Set) modulesDocument {
+	d := modulesDocument{Schema: "corethreads/modules/1", Path: path, Modules: []moduleDocument{}, Warnings: []string{}}
 	for _, m := range set.Modules {
 		x := moduleDocument{
 			Path: orNull(m.Path), Name: orNull(m.Name), Namespace: m.Namespace, LinkMap: orNull(m.LinkMap),

@@ -104,3 +104,32 @@ func TestMuslLocks(t *testing.T) {
 		})
 	}
 }
+
+// TestMuslDeadlock: musl does not record who holds a normal mutex, so that two
+// threads that wait for each other look like two that wait for a third. Neither
+// is claimed, and that it cannot be told is.
+func TestMuslDeadlock(t *testing.T) {
+	core := coretest.Dump(t, muslProgram(t, "deadlocks.c"), coretest.Run{Args: []string{"deadlock"}})
+	out, _ := corethreads(t, exitDone, "locks", "--json", core)
+	var d struct {
+		Waits []struct {
+			Kind       string
+			OwnerState string `json:"owner_state"`
+		}
+		Verdicts []struct{ ID string }
+		Limits   []string
+	}
+	parseInto(t, out, &d)
+	mutexes := 0
+	for _, w := range d.Waits {
+		if w.Kind == "mutex" && w.OwnerState == "unknown" {
+			mutexes++
+		}
+	}
+	if mutexes != 3 || len(d.Verdicts) != 0 {
+		t.Errorf("%d waits for mutexes whose owner is unknown, verdicts %v", mutexes, d.Verdicts)
+	}
+	if len(d.Limits) != 1 || !strings.HasPrefix(d.Limits[0], "3 threads wait for a lock of musl's") {
+		t.Errorf("limits %q", d.Limits)
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 type stacksDocument struct {
 	Schema   string               `json:"schema"`
+	Path     string               `json:"path"`
 	CrashTID *int                 `json:"crash_tid"`
 	Groups   []stackGroupDocument `json:"groups"`
 }
@@ -154,7 +155,7 @@ func (v *stacksView) functions(f unwind.Frame) []unwind.Function {
 }
 
 func (v *stacksView) document() stacksDocument {
-	d := stacksDocument{Schema: "corethreads/stacks/1", Groups: []stackGroupDocument{}}
+	d := stacksDocument{Schema: "corethreads/stacks/1", Path: v.path, Groups: []stackGroupDocument{}}
 	if t := v.Core.CrashThread(); t != nil {
 		d.CrashTID = &t.TID
 	}
