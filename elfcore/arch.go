@@ -188,9 +188,9 @@ func (a *Arch) Known() bool { return a.PrStatus.Size != 0 }
 
 // register finds a register of pr_reg by name.
 func (a *Arch) register(name string) (Reg, bool) {
-	for _, r := range a.Regs {
-		if r.Name == name {
-			return r, true
+	for i := range a.Regs {
+		if a.Regs[i].Name == name {
+			return a.Regs[i], true
 		}
 	}
 	return Reg{}, false

@@ -31,6 +31,20 @@ type cachedFile struct {
 	// run is where pages are read to; it and the pages are used again, since
 	// thousands of threads mean many thousands of reads.
 	run []byte
+	// kept are pieces that are held for good, one for each page at most: the
+	// one that was asked for first. keptBytes is their length together.
+	kept      map[int64]piece
+	keptBytes int64
+}
+
+// maxKept bounds the pieces that are held for good, in bytes: the descriptors of
+// some 7000 threads.
+const maxKept = 16 << 20
+
+// piece is some bytes of the file.
+type piece struct {
+	at   int64
+	data []byte
 }
 
 type page struct {
@@ -40,7 +54,7 @@ type page struct {
 }
 
 func newCachedFile(r io.ReaderAt, size int64) *cachedFile {
-	return &cachedFile{r: r, size: size, pages: make(map[int64]*page)}
+	return &cachedFile{r: r, size: size, pages: make(map[int64]*page), kept: make(map[int64]piece)}
 }
 
 // readSome reads what there is of b at a file offset: short at the end of the
@@ -55,6 +69,9 @@ func (f *cachedFile) readSome(b []byte, at int64) (int, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if k := f.kept[at/pageSize]; k.at <= at && at+int64(len(b)) <= k.at+int64(len(k.data)) {
+		return copy(b, k.data[at-k.at:]), nil
+	}
 	last := (at + int64(len(b)) - 1) / pageSize
 	n := 0
 	for n < len(b) {
@@ -66,6 +83,42 @@ func (f *cachedFile) readSome(b []byte, at int64) (int, error) {
 		n += copy(b[n:], p.data[at+int64(n)-index*pageSize:])
 	}
 	return n, nil
+}
+
+// ahead brings what will be read next into the cache, in one read.
+func (f *cachedFile) ahead(at, n int64) {
+	n = min(n, f.size-at)
+	if n <= 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	first, last := at/pageSize, (at+n-1)/pageSize
+	for first < last && f.pages[first] != nil {
+		first++
+	}
+	f.page(first, last) // an error comes again when it is read
+}
+
+// keep holds n bytes for good, if they can be read and there is room.
+func (f *cachedFile) keep(at, n int64) {
+	f.mu.Lock()
+	_, there := f.kept[at/pageSize]
+	full := f.keptBytes+n > maxKept
+	f.mu.Unlock()
+	if there || full {
+		return
+	}
+	k := piece{at, make([]byte, n)}
+	if f.readFull(k.data, at) != nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, there := f.kept[at/pageSize]; !there {
+		f.kept[at/pageSize] = k
+		f.keptBytes += n
+	}
 }
 
 // readFull reads all of b, or fails with io.ErrUnexpectedEOF.

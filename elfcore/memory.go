@@ -105,6 +105,16 @@ func (c *Core) ReadMemory(p []byte, a Addr) (int, error) {
 	return n, nil
 }
 
+// Keep holds n bytes at a in memory as long as the core is open, if it has them:
+// for what is read again and again, at more places than the cache of pages holds.
+// It is a hint: pieces longer than a page, and more than 16 MiB of them, are not
+// held.
+func (c *Core) Keep(a Addr, n uint64) {
+	if offset, have, fault := c.locate(a); fault == nil && n <= min(have, pageSize) {
+		c.file.keep(offset, int64(n))
+	}
+}
+
 // Word reads one pointer-sized unsigned word in the byte order of the process.
 func (c *Core) Word(a Addr) (uint64, error) {
 	var b [8]byte

@@ -28,6 +28,9 @@ const maxNote = 16 << 20
 // maxStruct bounds a note that holds one struct of the kernel.
 const maxStruct = 4096
 
+// noteBlock is how much of the notes is read at once.
+const noteBlock = 64 << 10
+
 // noteSummary is what the notes as a whole tell about who wrote them.
 type noteSummary struct {
 	order []elf.NType // types of the first notes, in order
@@ -80,7 +83,11 @@ func (c *Core) readNoteSegment(s noteSegment, sum *noteSummary) error {
 	if s.align == 8 && c.paddedTo8(int64(s.offset), end) {
 		align = 8
 	}
-	for at := int64(s.offset); at+12 <= end; {
+	for at, known := int64(s.offset), int64(0); at+12 <= end; {
+		if at >= known {
+			known = min(at+noteBlock, end)
+			c.file.ahead(at, known-at)
+		}
 		n, next, err := c.readNote(at, end, align)
 		var bad *FormatError
 		if errors.As(err, &bad) {

@@ -39,6 +39,7 @@ func (v *view) followPointers() *pointers {
 			p.tcb[i] = self || v.muslDescriptor(tp)
 			if n := tp + elfcore.Addr(v.header); v.probe(n) || self && v.linked(n) {
 				p.node[i] = n
+				v.Keep(n, v.descriptorSize())
 			}
 		}
 		return p
@@ -75,6 +76,7 @@ func (v *view) followPointers() *pointers {
 		}
 		if n := v.nodeAt(tp, p.distance); v.probe(n) || v.linked(n) {
 			p.node[i], p.tcb[i] = n, true
+			v.Keep(n, v.descriptorSize())
 		}
 	}
 	return p
