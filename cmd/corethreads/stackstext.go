@@ -36,11 +36,13 @@ func (v *stacksView) text(w io.Writer, s *style) error {
 	return err
 }
 
-// crashPlace says where the process died, empty where the core does not tell.
+// crashPlace says where the process died, in the first frame that is not the C
+// library's: who called abort. It is empty where the core does not tell, or where
+// the thread that died was not asked for.
 func (v *stacksView) crashPlace() string {
 	for _, g := range v.groups {
 		if g.crashed && len(g.stack.Frames) > 0 {
-			f := g.stack.Frames[0]
+			f := v.findCrash().frame
 			return fmt.Sprintf("%s in thread %d in %s", v.Core.Signal.Name(), v.Core.Threads[g.threads[0]].TID, v.placed(f, &v.functions(f)[0]))
 		}
 	}
