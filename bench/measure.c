@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -45,6 +46,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: measure FILE TIMEOUT COMMAND [ARGUMENT...]\n");
 		return 125;
 	}
+	/* A measurement that is broken off leaves nothing running. */
+	MUST(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
 	FILE *out = fopen(argv[1], "ae");
 	MUST(out);
 	struct timespec limit = {.tv_sec = atoi(argv[2])};
@@ -59,6 +62,7 @@ int main(int argc, char **argv)
 	MUST(child >= 0);
 	if (child == 0) {
 		MUST(setpgid(0, 0) == 0);
+		MUST(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
 		MUST(sigprocmask(SIG_SETMASK, &before, NULL) == 0);
 		execvp(argv[3], argv + 3);
 		fprintf(stderr, "measure: %s: %s\n", argv[3], strerror(errno));
