@@ -160,7 +160,7 @@ func shared(t testing.TB, path ...string) []byte {
 	t.Helper()
 	packed, err := os.ReadFile(filepath.Join(append([]string{"..", "..", "shared"}, path...)...))
 	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("%s is not here", filepath.Join(path...))
+		t.Skipf("NOT RUN: %s is not beside the project", filepath.Join(path...))
 	}
 	if err != nil {
 		t.Fatal(err)

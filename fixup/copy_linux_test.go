@@ -182,7 +182,7 @@ func TestApplyKeepsAttributes(t *testing.T) {
 	}
 	for name, value := range attributes {
 		if err := unix.Setxattr(s.core, name, []byte(value), 0); errors.Is(err, unix.ENOTSUP) {
-			t.Skipf("not run: the file system of %s has no extended attributes", s.dir)
+			t.Skipf("NOT RUN: the file system of %s has no extended attributes", s.dir)
 		} else if err != nil {
 			t.Fatal(err)
 		}

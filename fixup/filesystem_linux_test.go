@@ -18,12 +18,12 @@ import (
 func mount(t *testing.T, source, options string, args ...string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("not run: mounting needs root")
+		t.Skip("NOT RUN: mounting needs root")
 	}
 	dir := t.TempDir()
 	args = append(args, "-o", options, source, dir)
 	if out, err := exec.Command("mount", args...).CombinedOutput(); err != nil {
-		t.Skipf("not run: mount %q: %v: %s", args, err, out)
+		t.Skipf("NOT RUN: mount %q: %v: %s", args, err, out)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {

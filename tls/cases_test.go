@@ -77,7 +77,7 @@ func TestCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(truths) == 0 {
-		t.Skip("an extra: there are no cases in " + root)
+		t.Skip("NOT RUN: there are no cases in " + root)
 	}
 	var all [3]tally
 	for _, path := range truths {
