@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,6 +63,13 @@ func (f *fileFlags) load(ctx context.Context, c *elfcore.Core) (*module.Set, err
 	cfg, err := f.config()
 	if err != nil {
 		return nil, err
+	}
+	for flag, dirs := range map[string][]string{"lib-dir": f.libDirs, "sysroot": f.sysroots} {
+		for _, dir := range dirs {
+			if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+				return nil, fmt.Errorf("--%s: there is no folder %s", flag, dir)
+			}
+		}
 	}
 	if f.servers == "auto" {
 		client, err := debuginfod.FromEnvironment()

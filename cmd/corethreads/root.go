@@ -3,6 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -22,8 +25,9 @@ type globals struct {
 func newRoot() *cobra.Command {
 	g := &globals{}
 	root := &cobra.Command{
-		Use:   "corethreads",
-		Short: "What the threads of a dead process were doing, from its core",
+		Use:     "corethreads",
+		Version: version(),
+		Short:   "What the threads of a dead process were doing, from its core",
 		Long: `corethreads reads the core of a Linux process and reconstructs glibc's thread
 descriptors, without libthread_db and without the program's files. It says where
 debuggers will be wrong about the core, and repairs it so that they are right.`,
@@ -58,10 +62,26 @@ debuggers will be wrong about the core, and repairs it so that they are right.`,
 		panic(err) // only for a flag that does not exist
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		// What the words of a flag could not be read as says less than which
+		// flag it was.
+		var number *strconv.NumError
+		if errors.As(err, &number) {
+			text, _, _ := strings.Cut(err.Error(), ": strconv.")
+			err = fmt.Errorf("%s: not a number, or too large", text)
+		}
 		return fmt.Errorf("%w\ntry: %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newCheck(g), newFix(g), newApply(g), newUndo(g), newThreads(g), newModules(g), newTLS(g), newLocks(g), newDebug(g), newGDBScript(g), newStacks(g))
 	return root
+}
+
+// version is that of the module, as the Go toolchain recorded it in the program.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return info.Main.Version
 }
 
 func (g *globals) validate() error {
