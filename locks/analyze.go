@@ -28,7 +28,7 @@ type Report struct {
 // Analyze reads the waits of all threads and judges them.
 func Analyze(c *elfcore.Core, p *nptl.Process, s *module.Set) *Report {
 	a := newAnalyzer(c, p, s)
-	r := &Report{AbortMessage: a.abortMessage()}
+	r := &Report{AbortMessage: a.abortMessage(), Waits: make([]Wait, 0, a.blocked())}
 	for i := range c.Threads {
 		f := a.calls[i].futex
 		switch a.calls[i].state {
@@ -49,6 +49,17 @@ func Analyze(c *elfcore.Core, p *nptl.Process, s *module.Set) *Report {
 	a.judgeAll()
 	slices.SortStableFunc(r.Verdicts, func(x, y Verdict) int { return cmp.Compare(x.Confidence.rank(), y.Confidence.rank()) })
 	return r
+}
+
+// blocked counts the threads that sleep on a futex.
+func (a *analyzer) blocked() int {
+	n := 0
+	for _, c := range a.calls {
+		if c.state == blocked {
+			n++
+		}
+	}
+	return n
 }
 
 // limits says what of the core keeps waits or owners from being told.
@@ -105,6 +116,8 @@ type analyzer struct {
 	w       uint64
 	layout  layout
 	musl    bool
+	// rules are what classify tries.
+	rules []rule
 
 	// calls are the futex calls of the threads.
 	calls []futexCall
@@ -145,15 +158,19 @@ func newAnalyzer(c *elfcore.Core, p *nptl.Process, s *module.Set) *analyzer {
 	a := &analyzer{
 		core: c, process: p, set: s, w: uint64(c.Arch.WordSize()),
 		musl:      p.Libc.Kind == nptl.Musl,
-		pthreads:  make(map[elfcore.Addr]*nptl.Handle),
-		tids:      make(map[int]int),
-		living:    make(map[int]int),
+		pthreads:  make(map[elfcore.Addr]*nptl.Handle, len(p.Cached)+len(p.Handles)),
+		tids:      make(map[int]int, len(c.Threads)),
+		living:    make(map[int]int, len(c.Threads)),
+		calls:     make([]futexCall, len(c.Threads)),
+		cleanups:  make([][]cleanup, len(c.Threads)),
+		conds:     make([]condUse, len(c.Threads)),
 		cleaners:  make(map[elfcore.Addr][]int),
 		condUsers: make(map[elfcore.Addr][]int),
 		gone:      make(map[elfcore.Addr]goneOwner),
 		deadBytes: maxDeadBytes,
 	}
 	a.layout = layoutOf(a.w)
+	a.rules = a.classifiers()
 	for _, h := range slices.Concat(p.Cached, p.Handles) {
 		a.pthreads[h.Pthread] = h
 		if h.Owner >= 0 {
@@ -166,10 +183,9 @@ func newAnalyzer(c *elfcore.Core, p *nptl.Process, s *module.Set) *analyzer {
 		}
 	}
 	a.findStacks()
-	a.conds = make([]condUse, len(c.Threads))
 	for i := range c.Threads {
-		a.calls = append(a.calls, a.futexCall(i))
-		a.cleanups = append(a.cleanups, a.cleanupChain(i))
+		a.calls[i] = a.futexCall(i)
+		a.cleanups[i] = a.cleanupChain(i)
 		for _, x := range a.cleanups[i] {
 			a.cleaners[x.arg] = append(a.cleaners[x.arg], i)
 			if x.inner != 0 && x.inner != x.arg {
@@ -197,9 +213,4 @@ func (a *analyzer) u32(at elfcore.Addr) (uint32, bool) {
 func (a *analyzer) word(at elfcore.Addr) (elfcore.Addr, bool) {
 	x, err := a.core.Word(at)
 	return elfcore.Addr(x), err == nil
-}
-
-// fact adds a piece of evidence.
-func (w *Wait) fact(format string, args ...any) {
-	w.Evidence = append(w.Evidence, fmt.Sprintf(format, args...))
 }

@@ -3,7 +3,6 @@ package locks
 import (
 	"fmt"
 	"path"
-	"slices"
 
 	"github.com/corethreads/corethreads/elfcore"
 )
@@ -70,7 +69,7 @@ func (a *analyzer) arenaSelf(*graph) []Verdict {
 		if !ok {
 			continue
 		}
-		v := Verdict{ID: SelfDeadlock, Confidence: High, Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: slices.Clone(w.Evidence)}
+		v := Verdict{ID: SelfDeadlock, Confidence: High, Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: w.Evidence()}
 		v.fact("its stack has a signal frame, at %s", at)
 		if pc != 0 {
 			m := a.set.At(pc)

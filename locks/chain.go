@@ -92,7 +92,7 @@ func (a *analyzer) explainLoaderChain(g *graph, v *Verdict, end *Wait) bool {
 		v.fact("thread %d waits for the %s, owned by thread %d", a.tid(t), a.object(w), a.tid(w.Owner))
 	}
 	v.fact("thread %d waits for the %s, which nobody owns", holder, a.object(end))
-	v.Evidence = append(v.Evidence, end.Evidence...)
+	v.Evidence = append(v.Evidence, end.Evidence()...)
 
 	home := a.set.At(end.Object)
 	poster := -1

@@ -10,20 +10,7 @@ import (
 func (a *analyzer) classify(i int, f Futex) Wait {
 	w := Wait{Thread: i, Futex: f, Owner: -1, OwnerState: NoOwner, Timed: f.Timeout != 0, Shared: !f.Private()}
 	w.fact("thread %d is in futex(%s, op %#x, value %#x)", a.core.Threads[i].TID, f.Address, f.Op, f.Value)
-	rules := []func(int, *Wait) bool{
-		a.isLoaderLock, a.isParkedPI, a.isCond, a.isSem, a.isJoin, a.isKernelLock, a.isRobust, a.isProtected, a.isFileLock,
-		a.isPlainMutex, a.isArena, a.isCondDestroy, a.isRWLock, a.isBarrier, a.isOnce,
-	}
-	switch {
-	case a.process.Libc.Kind == nptl.NoLibc:
-		rules = []func(int, *Wait) bool{a.isKernelLock}
-	case a.mayBeOld():
-		rules = append(rules, a.isOldCond, a.isOldRWLock, a.isOldBarrier)
-	}
-	if a.musl {
-		rules = []func(int, *Wait) bool{a.isMuslJoin, a.isMuslSem, a.isMuslCond, a.isMuslBarrier, a.isMuslMutex, a.isMuslRWLock, a.isMuslOnce}
-	}
-	for _, is := range rules {
+	for _, is := range a.rules {
 		if is(i, &w) {
 			return w
 		}
@@ -35,6 +22,28 @@ func (a *analyzer) classify(i int, f Futex) Wait {
 	}
 	w.fact("the word belongs to no object of the C library that is known")
 	return w
+}
+
+// rule tells whether a thread's wait is for one kind of object, and says in the
+// wait what it has found.
+type rule func(thread int, w *Wait) bool
+
+// classifiers are the rules for the C library of this process, the surest first.
+func (a *analyzer) classifiers() []rule {
+	switch {
+	case a.musl:
+		return []rule{a.isMuslJoin, a.isMuslSem, a.isMuslCond, a.isMuslBarrier, a.isMuslMutex, a.isMuslRWLock, a.isMuslOnce}
+	case a.process.Libc.Kind == nptl.NoLibc:
+		return []rule{a.isKernelLock}
+	}
+	rules := []rule{
+		a.isLoaderLock, a.isParkedPI, a.isCond, a.isSem, a.isJoin, a.isKernelLock, a.isRobust, a.isProtected, a.isFileLock,
+		a.isPlainMutex, a.isArena, a.isCondDestroy, a.isRWLock, a.isBarrier, a.isOnce,
+	}
+	if a.mayBeOld() {
+		rules = append(rules, a.isOldCond, a.isOldRWLock, a.isOldBarrier)
+	}
+	return rules
 }
 
 // mayBeOld tells whether the C library can be glibc before 2.25, whose objects had

@@ -77,7 +77,7 @@ func (g *graph) cycle(threads []int) Verdict {
 		v.Objects = append(v.Objects, w.Object)
 		kinds[w.Kind]++
 		v.fact("thread %d waits for the %s, owned by thread %d", g.tid(t), g.object(w), g.tid(w.Owner))
-		v.Evidence = append(v.Evidence, w.Evidence[1:]...)
+		v.Evidence = append(v.Evidence, w.Evidence()[1:]...)
 		if w.Timed {
 			v.Confidence = Medium
 			v.doubt("thread %d waits with a time-out: it will go on by itself", g.tid(t))
@@ -149,7 +149,7 @@ func (a *analyzer) goneOwners(*graph) []Verdict {
 			out[j].Objects = append(out[j].Objects, w.Object)
 			continue
 		}
-		v := Verdict{Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: slices.Clone(w.Evidence)}
+		v := Verdict{Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: w.Evidence()}
 		what := a.object(w)
 		switch w.OwnerState {
 		case OwnerZombie:
@@ -187,7 +187,7 @@ func (a *analyzer) condDestroys(*graph) []Verdict {
 		if w.Kind != CondDestroy {
 			continue
 		}
-		v := Verdict{ID: CondDestroyInUse, Confidence: Certain, Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: slices.Clone(w.Evidence)}
+		v := Verdict{ID: CondDestroyInUse, Confidence: Certain, Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: w.Evidence()}
 		for j := range a.report.Waits {
 			if x := &a.report.Waits[j]; x.Kind == Cond && x.Object == w.Object {
 				v.Threads = append(v.Threads, x.Thread)

@@ -138,7 +138,7 @@ func TestGo(t *testing.T) {
 		}
 		for _, w := range r.Waits {
 			if w.Kind != locks.RawFutex {
-				t.Errorf("thread %d waits for a %s, by %q", d.core.Threads[w.Thread].TID, w.Kind, w.Evidence)
+				t.Errorf("thread %d waits for a %s, by %q", d.core.Threads[w.Thread].TID, w.Kind, w.Evidence())
 			}
 		}
 	}

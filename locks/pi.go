@@ -123,7 +123,7 @@ func (a *analyzer) deadPIOwners(*graph) []Verdict {
 		if w.Kind != PIMutex || w.Futex.pi() || w.Owner == w.Thread {
 			continue // parked threads sleep on a word of their own stack
 		}
-		v := Verdict{ID: PIOwnerDied, Confidence: Certain, Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: slices.Clone(w.Evidence)}
+		v := Verdict{ID: PIOwnerDied, Confidence: Certain, Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: w.Evidence()}
 		v.Summary = fmt.Sprintf("thread %d wanted the %s after its owner, %s, had exited: it waits for ever", a.tid(w.Thread), a.object(w), a.owner(w))
 		v.Explanation = "The kernel answers ESRCH when the owner of a PI mutex does not exist any more. A mutex that is not robust has no way to report that, so glibc puts the thread to sleep for good, on a word of its own stack."
 		v.Remedy = "Find the path on which the owner returns with the lock held, or make the mutex robust (PTHREAD_MUTEX_ROBUST) and handle EOWNERDEAD."

@@ -25,6 +25,9 @@ func (a *analyzer) robustList(thread int) (held []mutexImage, broken string) {
 		offset = elfcore.Addr(int64(int32(raw)))
 	}
 	at, ok := a.word(head)
+	if ok && at&^1 == head {
+		return nil, "" // as it is for nearly all threads
+	}
 	seen := make(map[elfcore.Addr]bool)
 	const limit = 2048 // ROBUST_LIST_LIMIT, where the kernel stops
 	for ok && at&^1 != head {
@@ -69,7 +72,7 @@ func (a *analyzer) robustDeaths(*graph) []Verdict {
 		if w.Kind != RobustMutex || w.Owner >= 0 || w.OwnerTID == 0 || w.Shared || w.OwnerState == OwnerParent || w.OwnerState == OwnerUnknown {
 			continue
 		}
-		v := Verdict{ID: RobustOwnerDied, Confidence: Medium, Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: w.Evidence}
+		v := Verdict{ID: RobustOwnerDied, Confidence: Medium, Threads: []int{w.Thread}, Objects: []elfcore.Addr{w.Object}, Evidence: w.Evidence()}
 		v.Summary = fmt.Sprintf("thread %d waits for the %s, whose owner, %s, is gone", a.tid(w.Thread), a.object(w), a.owner(w))
 		v.doubt("the kernel wakes a waiter when the owner of a robust mutex dies; kernels before 5.16 do that while they dump")
 		out = append(out, v)

@@ -23,7 +23,7 @@ const (
 // call is the system call that a thread is in, or was in last.
 type call struct {
 	number uint64
-	args   []uint64
+	args   [6]uint64
 	result int64
 	// known tells that result is the result: on some architectures the kernel
 	// puts the first argument back in its place.
@@ -63,7 +63,7 @@ func systemCall(c *elfcore.Core, t *elfcore.Thread) (call, bool) {
 			return out, false
 		}
 	}
-	for _, name := range s.Args {
+	for k, name := range s.Args {
 		x, ok := t.Register(name)
 		if !ok {
 			return out, false
@@ -71,7 +71,7 @@ func systemCall(c *elfcore.Core, t *elfcore.Thread) (call, bool) {
 		if c.Arch.WordSize() == 4 {
 			x &= math.MaxUint32
 		}
-		out.args = append(out.args, x)
+		out.args[k] = x
 	}
 	if result, ok := t.Register(s.Return); ok && !s.Rewound && c.Producer != elfcore.QEMUUser {
 		out.result, out.known = int64(result), true

@@ -1,6 +1,8 @@
 package locks
 
 import (
+	"fmt"
+
 	"github.com/corethreads/corethreads/elfcore"
 )
 
@@ -94,8 +96,30 @@ type Wait struct {
 	Futex  Futex
 	// Guess tells that the bytes fit, but nothing proves the kind.
 	Guess bool
-	// Evidence are the facts that led here, with addresses and bytes.
-	Evidence []string
+
+	facts []fact
+}
+
+// fact is a piece of evidence. It is put into words when somebody asks: thousands
+// of threads wait, and few of them are talked about.
+type fact struct {
+	format string
+	args   []any
+}
+
+// fact adds a piece of evidence.
+func (w *Wait) fact(format string, args ...any) {
+	w.facts = append(w.facts, fact{format, args})
+}
+
+// Evidence are the facts that led to what is said of the wait, with addresses and
+// bytes.
+func (w *Wait) Evidence() []string {
+	out := make([]string, len(w.facts))
+	for i, f := range w.facts {
+		out[i] = fmt.Sprintf(f.format, f.args...)
+	}
+	return out
 }
 
 // Futex is a futex system call.

@@ -219,7 +219,7 @@ func (v *locksView) document() locksDocument {
 		d.Waits = append(d.Waits, waitDocument{
 			TID: tid, Kind: string(w.Kind), Address: orNull(w.Object), Symbol: orNull(v.symbol(w.Object)), Name: orNull(w.Name),
 			Mutex: orNull(w.Mutex), OwnerTID: orNull(w.OwnerTID), OwnerState: string(w.OwnerState), Timed: w.Timed, Guess: w.Guess,
-			Futex: &futexDocument{w.Futex.Address, w.Futex.Op, w.Futex.Value}, Evidence: list(w.Evidence),
+			Futex: &futexDocument{w.Futex.Address, w.Futex.Op, w.Futex.Value}, Evidence: list(w.Evidence()),
 		})
 	}
 	if v.held != nil {

@@ -253,7 +253,7 @@ func (v *locksView) oneThread(b *strings.Builder, s *style) {
 			continue
 		}
 		b.WriteString(s.wrap(v.line(w), ""))
-		for _, e := range w.Evidence {
+		for _, e := range w.Evidence() {
 			b.WriteString(s.wrap("- "+e, "  "))
 		}
 		return
