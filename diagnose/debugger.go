@@ -68,7 +68,7 @@ func model(c *elfcore.Core, p *nptl.Process) Debugger {
 			thread[c.Threads[i].TID] = i
 		}
 	}
-	seen := make(map[int]bool)
+	seen := make(map[int]bool, len(thread))
 	for i, h := range p.Handles {
 		id := d.Reported[i]
 		// gdb skips −1 since 7.9 (glibc bug 17707).

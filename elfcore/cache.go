@@ -25,11 +25,13 @@ type cachedFile struct {
 
 	mu    sync.Mutex
 	pages map[int64]*page
+	// last is the page that was read last: the next read is often from it too.
+	last *page
 	// hand is the clock hand over ring for eviction.
 	ring []*page
 	hand int
-	// run is where pages are read to; it and the pages are used again, since
-	// thousands of threads mean many thousands of reads.
+	// run is where several pages are read to; it and the pages are used again,
+	// since thousands of threads mean many thousands of reads.
 	run []byte
 	// kept are pieces that are held for good, one for each page at most: the
 	// one that was asked for first. keptBytes is their length together.
@@ -47,10 +49,19 @@ type piece struct {
 	data []byte
 }
 
+// noPage is the index of a page that holds nothing.
+const noPage = -1
+
 type page struct {
 	index int64
 	used  bool
 	data  []byte
+}
+
+// holds tells whether n bytes at a file offset lie in the page.
+func (p *page) holds(at int64, n int) bool {
+	in := at - p.index*pageSize
+	return in >= 0 && in+int64(n) <= int64(len(p.data))
 }
 
 func newCachedFile(r io.ReaderAt, size int64) *cachedFile {
@@ -69,6 +80,10 @@ func (f *cachedFile) readSome(b []byte, at int64) (int, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if p := f.last; p != nil && p.holds(at, len(b)) {
+		p.used = true
+		return copy(b, p.data[at-p.index*pageSize:]), nil
+	}
 	if k := f.kept[at/pageSize]; k.at <= at && at+int64(len(b)) <= k.at+int64(len(k.data)) {
 		return copy(b, k.data[at-k.at:]), nil
 	}
@@ -81,6 +96,7 @@ func (f *cachedFile) readSome(b []byte, at int64) (int, error) {
 			return n, err
 		}
 		n += copy(b[n:], p.data[at+int64(n)-index*pageSize:])
+		f.last = p
 	}
 	return n, nil
 }
@@ -100,18 +116,22 @@ func (f *cachedFile) ahead(at, n int64) {
 	f.page(first, last) // an error comes again when it is read
 }
 
-// keep holds n bytes for good, if they can be read and there is room.
-func (f *cachedFile) keep(at, n int64) {
+// keep holds n bytes for good and gives them, if they can be read and there is
+// room.
+func (f *cachedFile) keep(at, n int64) []byte {
 	f.mu.Lock()
-	_, there := f.kept[at/pageSize]
+	k, there := f.kept[at/pageSize]
 	full := f.keptBytes+n > maxKept
 	f.mu.Unlock()
-	if there || full {
-		return
+	switch {
+	case there && k.at <= at && at+n <= k.at+int64(len(k.data)):
+		return k.data[at-k.at:][:n:n]
+	case there || full:
+		return nil
 	}
-	k := piece{at, make([]byte, n)}
+	k = piece{at, make([]byte, n)}
 	if f.readFull(k.data, at) != nil {
-		return
+		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,6 +139,7 @@ func (f *cachedFile) keep(at, n int64) {
 		f.kept[at/pageSize] = k
 		f.keptBytes += n
 	}
+	return k.data
 }
 
 // readFull reads all of b, or fails with io.ErrUnexpectedEOF.
@@ -145,8 +166,17 @@ func (f *cachedFile) page(index, last int64) (*page, error) {
 		behind++
 	}
 	start := index * pageSize
-	f.run = slices.Grow(f.run[:0], int(min(behind*pageSize, f.size)-start))
-	run := f.run[:min(behind*pageSize, f.size)-start]
+	end := min(behind*pageSize, f.size)
+	if behind == index+1 {
+		p := f.take(int(end - start))
+		if got, err := f.readAt(p.data, start); got < len(p.data) {
+			return nil, err
+		}
+		f.insert(p, index)
+		return p, nil
+	}
+	f.run = slices.Grow(f.run[:0], int(end-start))
+	run := f.run[:end-start]
 	got, err := f.readAt(run, start)
 	var first *page
 	for i := index; i < behind; i++ {
@@ -155,7 +185,9 @@ func (f *cachedFile) page(index, last int64) (*page, error) {
 		if hi > int64(got) {
 			break
 		}
-		p := f.insert(i, run[lo:hi])
+		p := f.take(int(hi - lo))
+		copy(p.data, run[lo:hi])
+		f.insert(p, i)
 		if first == nil {
 			first = p
 		}
@@ -166,12 +198,13 @@ func (f *cachedFile) page(index, last int64) (*page, error) {
 	return first, nil // an error behind it comes again when that page is asked for
 }
 
-// insert adds a page, in the place of the first one that was not used since
-// the hand passed it last.
-func (f *cachedFile) insert(index int64, data []byte) *page {
+// take gives a page to fill, n bytes long, that is in the ring and not yet, or
+// no longer, in the map: the first one that was not used since the hand passed
+// it last.
+func (f *cachedFile) take(n int) *page {
 	var p *page
 	if len(f.ring) < cachePages {
-		p = &page{}
+		p = &page{index: noPage, data: make([]byte, 0, pageSize)}
 		f.ring = append(f.ring, p)
 	} else {
 		for f.ring[f.hand].used {
@@ -182,9 +215,14 @@ func (f *cachedFile) insert(index int64, data []byte) *page {
 		delete(f.pages, p.index)
 		f.hand = (f.hand + 1) % cachePages
 	}
-	p.index, p.used, p.data = index, true, append(p.data[:0], data...)
-	f.pages[index] = p
+	p.index, p.data = noPage, p.data[:n]
 	return p
+}
+
+// insert puts a page that is filled in the map.
+func (f *cachedFile) insert(p *page, index int64) {
+	p.index, p.used = index, true
+	f.pages[index] = p
 }
 
 // readAt fills b, which lies inside the file, from the file itself.

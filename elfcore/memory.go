@@ -105,14 +105,17 @@ func (c *Core) ReadMemory(p []byte, a Addr) (int, error) {
 	return n, nil
 }
 
-// Keep holds n bytes at a in memory as long as the core is open, if it has them:
-// for what is read again and again, at more places than the cache of pages holds.
-// It is a hint: pieces longer than a page, and more than 16 MiB of them, are not
-// held.
-func (c *Core) Keep(a Addr, n uint64) {
-	if offset, have, fault := c.locate(a); fault == nil && n <= min(have, pageSize) {
-		c.file.keep(offset, int64(n))
+// Keep holds n bytes at a in memory as long as the core is open, if it has them,
+// and gives them: for what is read again and again, at more places than the cache
+// of pages holds. The caller must not change them. It is nil for what is not held:
+// pieces that are longer than a page or not whole in the core, and more than
+// 16 MiB of them.
+func (c *Core) Keep(a Addr, n uint64) []byte {
+	offset, have, fault := c.locate(a)
+	if fault != nil || n > min(have, pageSize) {
+		return nil
 	}
+	return c.file.keep(offset, int64(n))
 }
 
 // Word reads one pointer-sized unsigned word in the byte order of the process.

@@ -74,7 +74,12 @@ func (ix *symbolIndex) add(t *symtab, thumb bool) {
 }
 
 func (ix *symbolIndex) sort() {
-	slices.SortStableFunc(ix.addressed, func(a, b entry) int { return cmp.Compare(a.value, b.value) })
+	slices.SortFunc(ix.addressed, func(a, b entry) int {
+		if a.value != b.value {
+			return cmp.Compare(a.value, b.value)
+		}
+		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.index, b.index))
+	})
 	ix.reach = make([]uint64, len(ix.addressed))
 	reach := uint64(0)
 	for i, e := range ix.addressed {
@@ -162,7 +167,7 @@ func (ix *symbolIndex) named(name string, prefix bool) []entry {
 	var out []entry
 	for _, list := range [][]entry{ix.tls, ix.addressed} {
 		for _, e := range list {
-			if offsets[e.table][e.name] {
+			if o := offsets[e.table]; len(o) > 0 && o[e.name] {
 				out = append(out, e)
 			}
 		}

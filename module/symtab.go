@@ -59,7 +59,7 @@ func (t *symtab) each(do func(entry) bool) {
 // by a version, or, as a prefix, by anything: also as the end of a longer name,
 // as linkers share them.
 func (t *symtab) offsets(name string, prefix bool) map[uint32]bool {
-	const chunk = 256 << 10
+	const chunk = 32 << 10
 	found := make(map[uint32]bool)
 	buf := make([]byte, chunk+len(name))
 	size := min(t.names.Size(), 1<<32) // st_name has 32 bits

@@ -72,10 +72,10 @@ const (
 func (v *view) findHeads(p *pointers) *finder {
 	f := &finder{
 		view:    v,
-		threads: make(map[elfcore.Addr]bool),
+		threads: make(map[elfcore.Addr]bool, len(p.node)),
 		known:   make(map[elfcore.Addr]bool),
 		empties: make(map[elfcore.Addr]bool),
-		onList:  make(map[elfcore.Addr]bool),
+		onList:  make(map[elfcore.Addr]bool, len(p.node)),
 		closed:  make(map[elfcore.Addr]bool),
 		bytes:   maxScan,
 		nodes:   2 * v.maxNodes(),
@@ -204,11 +204,7 @@ func (f *finder) add(c candidate) {
 // yet: walking next from one ends at its head. That finds static programs with
 // a large .bss, and libpthread where NT_FILE is missing.
 func (f *finder) followThreads() {
-	nodes := make([]elfcore.Addr, 0, len(f.threads))
-	for n := range f.threads {
-		nodes = append(nodes, n)
-	}
-	slices.Sort(nodes)
+	nodes := f.unlisted()
 	scanned := make(map[elfcore.Addr]bool)
 	visited := make(map[elfcore.Addr]bool)
 	limit := f.maxNodes()

@@ -64,8 +64,12 @@ func (v *view) raw32(r *raw, offset uint64) (uint32, bool) {
 	return v.ByteOrder.Uint32(r.bytes[offset:]), true
 }
 
-// readRaw reads a descriptor in one read; short where memory ends.
+// readRaw reads a descriptor in one read; short where memory ends. The bytes are
+// not to be changed.
 func (v *view) readRaw(n elfcore.Addr) *raw {
+	if held := v.Keep(n, v.descriptorSize()); held != nil {
+		return &raw{node: n, bytes: held}
+	}
 	b := make([]byte, v.descriptorSize())
 	got, _ := v.ReadMemory(b, n)
 	return &raw{node: n, bytes: b[:got]}
@@ -140,7 +144,10 @@ func (v *view) findStackBlock(rs []*raw, flags uint64) uint64 {
 	best, most := uint64(0), 0
 	for offset := flags; offset+2*v.w <= v.descriptorSize(); offset += v.w {
 		n := 0
-		for _, r := range rs {
+		for i, r := range rs {
+			if n+len(rs)-i <= most {
+				break // it cannot win any more
+			}
 			if _, ok := v.stackAt(r, offset); ok {
 				n++
 			}

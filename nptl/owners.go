@@ -48,7 +48,7 @@ type assigner struct {
 // where that is believable, else by id unless the stacks disagree, else by the
 // stack that the stack pointer lies in.
 func (v *view) assignOwners(ptrs *pointers, handles []*Handle) []Thread {
-	a := &assigner{view: v, ptrs: ptrs, handles: handles, threads: make([]Thread, len(v.Threads)), byNode: make(map[elfcore.Addr]int)}
+	a := &assigner{view: v, ptrs: ptrs, handles: handles, threads: make([]Thread, len(v.Threads)), byNode: make(map[elfcore.Addr]int, len(handles))}
 	for i := range a.threads {
 		a.threads[i] = Thread{Handle: -1, PointerSource: FromNowhere}
 	}
@@ -78,7 +78,7 @@ func (a *assigner) give(thread, handle int, source string) {
 // TCB. Where several have one (clone without CLONE_SETTLS), the owner is the
 // thread with its id, else the process's leader, else the lowest id.
 func (a *assigner) byPointer() {
-	claims := make(map[elfcore.Addr][]int)
+	claims := make(map[elfcore.Addr][]int, len(a.threads))
 	var order []elfcore.Addr
 	for i := range a.threads {
 		n, ok := a.claim(i)

@@ -21,7 +21,7 @@ type survey struct {
 // survey reads the descriptors on the lists and of the threads, finds the layout
 // on which they agree, and tells which list is which.
 func (f *finder) survey() *survey {
-	s := &survey{raws: make(map[elfcore.Addr]*raw)}
+	s := &survey{raws: make(map[elfcore.Addr]*raw, len(f.Threads))}
 	read := func(n elfcore.Addr) {
 		if s.raws[n] != nil {
 			return

@@ -31,8 +31,8 @@ func newView(c *elfcore.Core) *view {
 		Core:   c,
 		w:      uint64(c.Arch.WordSize()),
 		header: c.Arch.Descriptor.Header,
-		proofs: make(map[elfcore.Addr]uint8),
-		ids:    make(map[int]bool),
+		proofs: make(map[elfcore.Addr]uint8, len(c.Threads)),
+		ids:    make(map[int]bool, len(c.Threads)),
 	}
 	for i := range c.Threads {
 		v.ids[c.Threads[i].TID] = true
