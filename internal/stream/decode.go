@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"sync/atomic"
 
@@ -38,6 +39,34 @@ type source struct {
 	r      io.Reader
 	n      atomic.Int64
 	failed atomic.Pointer[error]
+	// file is r where that is a regular file, so that another process can read
+	// it from its start; given is it once one does.
+	file  *os.File
+	given atomic.Pointer[os.File]
+}
+
+// give hands the whole of a regular file over to another process. The file is
+// nil where it cannot be.
+func (s *source) give() *os.File {
+	if s.file == nil {
+		return nil
+	}
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return nil
+	}
+	s.given.Store(s.file)
+	return s.file
+}
+
+// read is how many bytes have been read.
+func (s *source) read() int64 {
+	if f := s.given.Load(); f != nil {
+		// The position belongs to the file, whoever reads it.
+		if n, err := f.Seek(0, io.SeekCurrent); err == nil {
+			return n
+		}
+	}
+	return s.n.Load()
 }
 
 func (s *source) Read(p []byte) (int, error) {
@@ -59,7 +88,7 @@ func (s *source) cause(decoder error) error {
 
 // decode sends what r holds until its end, an error, or the end of ctx. The
 // channel has no buffer: when one chunk is taken, the one before is done with.
-func decode(ctx context.Context, r io.Reader, to chan<- chunk) {
+func decode(ctx context.Context, r *source, to chan<- chunk) {
 	send := func(c chunk) bool {
 		select {
 		case to <- c:
@@ -100,7 +129,7 @@ func fill(r io.Reader, p []byte) ([]byte, error) {
 // newDecoder recognises what r holds, and gives its name and a reader of what
 // it stands for. Streams that want more than window bytes of their output
 // remembered are refused, so that memory stays within a few times of it.
-func newDecoder(ctx context.Context, r io.Reader, window uint64) (string, io.ReadCloser, error) {
+func newDecoder(ctx context.Context, r *source, window uint64) (string, io.ReadCloser, error) {
 	// The buffer is large since some decoders read it byte by byte.
 	in := bufio.NewReaderSize(r, chunkSize)
 	head, err := in.Peek(headSize)
@@ -124,7 +153,7 @@ func newDecoder(ctx context.Context, r io.Reader, window uint64) (string, io.Rea
 		if err := checkWindow(xzWindow(head), window); err != nil {
 			return compression, nil, err
 		}
-		d, err := newXZ(ctx, in, window)
+		d, err := newXZ(ctx, r, in, window)
 		return compression, d, err
 	case "gzip":
 		d, err := gzip.NewReader(in)

@@ -23,7 +23,7 @@ func FuzzUnpack(f *testing.F) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		t.Setenv("PATH", dir) // the library for xz, not a process each time
-		name, decoder, err := newDecoder(t.Context(), bytes.NewReader(data), 8<<20)
+		name, decoder, err := newDecoder(t.Context(), &source{r: bytes.NewReader(data)}, 8<<20)
 		if err != nil {
 			return
 		}

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 
@@ -25,6 +26,18 @@ func renameToNew(from, to string) error {
 		return linkToNew(from, to)
 	}
 	return err
+}
+
+// widen lets more of a program's output wait in a pipe, so that the two ends
+// wake each other less often. It is only a wish.
+func widen(pipe io.Reader) {
+	f, ok := pipe.(*os.File)
+	if !ok {
+		return
+	}
+	if c, err := f.SyscallConn(); err == nil {
+		c.Control(func(fd uintptr) { unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 1<<20) })
+	}
 }
 
 // room gives the size of the disk that a file is on, and what is free of it, in

@@ -129,7 +129,7 @@ func open(ctx context.Context, f *os.File, path string, opts Options) (*File, er
 	if recognise(head[:n]) == "" {
 		return &File{File: f, Path: path}, nil
 	}
-	core, err := unpack(ctx, f, info.Size(), folders(filepath.Dir(path), opts), unpackedName(path), opts)
+	core, err := unpack(ctx, &source{r: f, file: f}, info.Size(), folders(filepath.Dir(path), opts), unpackedName(path), opts)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func open(ctx context.Context, f *os.File, path string, opts Options) (*File, er
 // Options.Keep is core.unpacked. When ctx ends OpenReader returns at once,
 // and leaves a Read of r that is under way to end by itself.
 func OpenReader(ctx context.Context, r io.Reader, opts Options) (*File, error) {
-	return unpack(ctx, r, 0, folders("", opts), "core.unpacked", opts)
+	return unpack(ctx, &source{r: r}, 0, folders("", opts), "core.unpacked", opts)
 }
 
 // unpackedName is the core's name without the suffix of its compression.
@@ -157,8 +157,8 @@ func unpackedName(path string) string {
 	return name + ".unpacked"
 }
 
-// unpack writes what r holds into a sparse file called name in one of dirs.
-func unpack(ctx context.Context, r io.Reader, total int64, dirs []string, name string, opts Options) (_ *File, err error) {
+// unpack writes what in holds into a sparse file called name in one of dirs.
+func unpack(ctx context.Context, in *source, total int64, dirs []string, name string, opts Options) (_ *File, err error) {
 	if !opts.Keep {
 		name = ""
 	}
@@ -175,7 +175,6 @@ func unpack(ctx context.Context, r io.Reader, total int64, dirs []string, name s
 	// and so that a reader that never returns cannot outlast ctx.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	in := &source{r: r}
 	chunks := make(chan chunk)
 	go decode(ctx, in, chunks)
 
@@ -218,7 +217,7 @@ func unpack(ctx context.Context, r io.Reader, total int64, dirs []string, name s
 		return nil, err
 	}
 	if core.Compression != "" {
-		core.CompressedSize = in.n.Load()
+		core.CompressedSize = in.read()
 	}
 	report()
 	return core, nil
@@ -246,6 +245,6 @@ func reporter(opts Options, in *source, total int64, out *scratch) (report func(
 	if opts.Progress == nil {
 		return func() {}, nil
 	}
-	report = func() { opts.Progress(in.n.Load(), total, out.size) }
+	report = func() { opts.Progress(in.read(), total, out.size) }
 	return report, time.Tick(time.Second / 10)
 }

@@ -15,8 +15,14 @@ import (
 
 // newXZ decodes by the xz program, which is several times faster than the
 // library and knows all filters; by the library where there is no program.
-func newXZ(ctx context.Context, in io.Reader, window uint64) (io.ReadCloser, error) {
+//
+// What it decodes is in, the rest of s after a look at its first bytes. The
+// program reads a file by itself, which saves two copies of it.
+func newXZ(ctx context.Context, s *source, in io.Reader, window uint64) (io.ReadCloser, error) {
 	if program, ok := xzProgram(ctx); ok {
+		if f := s.give(); f != nil {
+			in = f
+		}
 		return startXZ(ctx, program, in, window)
 	}
 	d, err := xz.NewReader(in)
@@ -56,6 +62,7 @@ func startXZ(ctx context.Context, program string, in io.Reader, window uint64) (
 		return nil, err
 	}
 	x.out = out
+	widen(out)
 	return x, x.cmd.Start()
 }
 
