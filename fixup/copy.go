@@ -51,6 +51,7 @@ func copyData(ctx context.Context, dst, src *os.File, size int64, opts WriteOpti
 			if err != nil {
 				return copied, err
 			}
+			startWriting(dst, off, n)
 			off += n
 			copied += n
 			opts.at("copied")
