@@ -30,7 +30,7 @@ func (m *Module) DebugFile() *File {
 // has tells whether the file has a section with contents.
 func (f *File) has(name string) bool {
 	for _, s := range f.Sections {
-		if s.Name == name && s.Type != elf.SHT_NOBITS && s.Size > 0 {
+		if (s.Name == name || s.Name == packedName(name)) && s.Type != elf.SHT_NOBITS && s.Size > 0 {
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package module
 import (
 	"debug/dwarf"
 	"fmt"
+	"sync"
 )
 
 // DWARF reads the debugging information of the module, from its file or its
@@ -31,14 +32,9 @@ func (f *File) dwarf() (d *dwarf.Data, units []dwarf.Offset, err error) {
 			d, units, err = nil, nil, fmt.Errorf("%s: its debugging information is damaged: %v", f.Path, r)
 		}
 	}()
-	read := make(map[string][]byte)
-	for _, name := range []string{"abbrev", "info", "line", "ranges", "str", "addr", "line_str", "rnglists", "str_offsets"} {
-		if !f.has(".debug_" + name) {
-			continue
-		}
-		if read[name], err = f.Section(".debug_" + name); err != nil {
-			return nil, nil, err
-		}
+	read, err := f.sections("abbrev", "info", "line", "ranges", "str", "addr", "line_str", "rnglists", "str_offsets")
+	if err != nil {
+		return nil, nil, err
 	}
 	d, err = dwarf.New(read["abbrev"], nil, nil, read["info"], read["line"], nil, read["ranges"], read["str"])
 	if err != nil {
@@ -62,4 +58,25 @@ func (f *File) dwarf() (d *dwarf.Data, units []dwarf.Offset, err error) {
 		}
 	}
 	return d, unitEntries(read["info"], f.header.order), nil
+}
+
+// sections reads those of the sections .debug_NAME that the file has, side by
+// side: they are large, and packed.
+func (f *File) sections(names ...string) (map[string][]byte, error) {
+	data, errs := make([][]byte, len(names)), make([]error, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		if f.has(".debug_" + name) {
+			all.Go(func() { data[i], errs[i] = f.Section(".debug_" + name) })
+		}
+	}
+	all.Wait()
+	out := make(map[string][]byte)
+	for i, name := range names {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
+		out[name] = data[i]
+	}
+	return out, nil
 }

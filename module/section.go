@@ -1,9 +1,16 @@
 package module
 
 import (
+	"bufio"
+	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"strings"
+
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
 )
 
 const (
@@ -12,8 +19,10 @@ const (
 	maxUnpacking = 64
 	// maxSection bounds what is read at once, in bytes.
 	maxSection = 4 << 30
-	// compressionHeader is the size of Elf64_Chdr in bytes.
-	compressionHeader = 24
+	// compressionHeader and compressionHeader32 are the sizes of Elf64_Chdr and
+	// Elf32_Chdr in bytes.
+	compressionHeader   = 24
+	compressionHeader32 = 12
 )
 
 // Section reads a section, unpacked where it is compressed. The error says why
@@ -21,7 +30,7 @@ const (
 // in another file, or it is damaged.
 func (f *File) Section(name string) ([]byte, error) {
 	for i, s := range f.Sections {
-		if s.Name != name {
+		if s.Name != name && s.Name != packedName(name) {
 			continue
 		}
 		b, err := f.section(i)
@@ -31,6 +40,18 @@ func (f *File) Section(name string) ([]byte, error) {
 		return b, nil
 	}
 	return nil, fmt.Errorf("%s has no section %s", f.Path, name)
+}
+
+// packedPrefix begins the names of sections that were compressed before ELF had a
+// flag for it, as Go's linker did up to 1.18 (-gz=zlib-gnu).
+const packedPrefix = ".zdebug_"
+
+// packedName is the name that a section of debugging information then had.
+func packedName(name string) string {
+	if rest, ok := strings.CutPrefix(name, ".debug_"); ok {
+		return packedPrefix + rest
+	}
+	return name
 }
 
 func (f *File) section(i int) ([]byte, error) {
@@ -43,7 +64,9 @@ func (f *File) section(i int) ([]byte, error) {
 	case s.Size > maxSection:
 		return nil, fmt.Errorf("it has %d bytes, more than are read at once (%d)", s.Size, uint64(maxSection))
 	case s.Flags&elf.SHF_COMPRESSED != 0:
-		return f.unpack(i)
+		return f.unpack(s)
+	case strings.HasPrefix(s.Name, packedPrefix):
+		return f.unpackOld(s)
 	}
 	b := make([]byte, s.Size)
 	return b, f.readFull(b, s.Offset)
@@ -51,35 +74,78 @@ func (f *File) section(i int) ([]byte, error) {
 
 // unpack reads a compressed section
 // (https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.sheader.html#compression_header).
-// The standard library knows both kinds of compression; it is not meant for
-// hostile files, so what it is given is checked and what it does is contained.
-func (f *File) unpack(i int) (b []byte, err error) {
+func (f *File) unpack(s elf.SectionHeader) ([]byte, error) {
+	o := f.header.order
+	head := make([]byte, compressionHeader)
+	if f.header.class == elf.ELFCLASS32 {
+		head = head[:compressionHeader32]
+	}
+	if s.Size < uint64(len(head)) {
+		return nil, fmt.Errorf("it is too short for a compressed one")
+	}
+	if err := f.readFull(head, s.Offset); err != nil {
+		return nil, err
+	}
+	kind := elf.CompressionType(o.Uint32(head)) // ch_type
+	var size uint64                             // ch_size
+	if f.header.class == elf.ELFCLASS32 {
+		size = uint64(o.Uint32(head[4:]))
+	} else {
+		size = o.Uint64(head[8:])
+	}
+	return f.decode(s, kind, uint64(len(head)), size)
+}
+
+// unpackOld reads a section that is compressed in the old manner: "ZLIB", the size
+// as a big-endian number of 64 bits, and the data.
+func (f *File) unpackOld(s elf.SectionHeader) ([]byte, error) {
+	head := make([]byte, 12)
+	if s.Size < uint64(len(head)) {
+		return nil, fmt.Errorf("it is too short for a compressed one")
+	}
+	if err := f.readFull(head, s.Offset); err != nil {
+		return nil, err
+	}
+	if string(head[:4]) != "ZLIB" {
+		return nil, fmt.Errorf("it does not begin as a compressed one does")
+	}
+	return f.decode(s, elf.COMPRESS_ZLIB, uint64(len(head)), binary.BigEndian.Uint64(head[4:]))
+}
+
+// decode unpacks what stands behind the header of a section. The decoders are
+// given hostile files too, so that what they do is contained.
+func (f *File) decode(s elf.SectionHeader, kind elf.CompressionType, header, size uint64) (b []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			b, err = nil, fmt.Errorf("damaged: %v", r)
 		}
 	}()
-	s := f.Sections[i]
-	head := make([]byte, min(s.Size, compressionHeader))
-	if err := f.readFull(head, s.Offset); err != nil {
-		return nil, err
-	}
-	if len(head) < compressionHeader {
-		return nil, fmt.Errorf("it is too short for a compressed one")
-	}
-	size := f.header.order.Uint64(head[8:]) // ch_size
-	if f.header.class == elf.ELFCLASS32 {
-		size = uint64(f.header.order.Uint32(head[4:]))
-	}
 	if size > s.Size*maxUnpacking {
 		return nil, fmt.Errorf("it claims to unpack from %d to %d bytes", s.Size, size)
 	}
-	whole, err := elf.NewFile(io.NewSectionReader(f.r, 0, f.Size))
-	if err != nil {
-		return nil, err
+	packed := bufio.NewReader(io.NewSectionReader(f.r, int64(s.Offset+header), int64(s.Size-header)))
+	var decoder io.Reader
+	switch kind {
+	case elf.COMPRESS_ZLIB:
+		if decoder, err = zlib.NewReader(packed); err != nil {
+			return nil, fmt.Errorf("damaged: %w", err)
+		}
+	case elf.COMPRESS_ZSTD:
+		z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(max(size, zstd.MinWindowSize)))
+		if err != nil {
+			return nil, fmt.Errorf("damaged: %w", err)
+		}
+		defer z.Close()
+		decoder = z
+	default:
+		return nil, fmt.Errorf("it is compressed in a way that is not known (%d)", kind)
 	}
-	if i >= len(whole.Sections) {
-		return nil, fmt.Errorf("the section headers changed while they were read")
+	// What it claims is believed as far as sections are packed usually.
+	out := bytes.NewBuffer(make([]byte, 0, min(size, 8*s.Size)+bytes.MinRead))
+	if n, err := io.Copy(out, io.LimitReader(decoder, int64(size))); err != nil {
+		return nil, fmt.Errorf("damaged: %w", err)
+	} else if uint64(n) < size {
+		return nil, fmt.Errorf("it claims to unpack to %d bytes and ends after %d", size, n)
 	}
-	return whole.Sections[i].Data()
+	return out.Bytes(), nil
 }

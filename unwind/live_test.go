@@ -69,6 +69,20 @@ func TestSeparateDebugFile(t *testing.T) {
 	compare(t, exe, core, 7, func(f []unwind.Function) bool { return f[len(f)-1].Line == 0 })
 }
 
+// TestPackedDebugInformation reads debug sections in all ways in which they are
+// compressed, the first two of the ELF standard, the last one older.
+func TestPackedDebugInformation(t *testing.T) {
+	exe := build(t, "gcc", "stacks.c", "-O2")
+	core := coretest.Dump(t, exe, run("waits"))
+	for _, way := range []string{"zlib", "zstd", "zlib-gnu"} {
+		t.Run(way, func(t *testing.T) {
+			packed := filepath.Join(t.TempDir(), "stacks")
+			coretest.Output(t, coretest.Tool(t, "objcopy", "binutils"), "--compress-debug-sections="+way, exe, packed)
+			compare(t, packed, core, 7, func(f []unwind.Function) bool { return f[len(f)-1].Line > 0 })
+		})
+	}
+}
+
 // TestRustEqualsGDB compares the last part of the names only: gdb makes others
 // of the parts in front of that.
 func TestRustEqualsGDB(t *testing.T) {
