@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,16 +63,24 @@ type named struct {
 
 func (n named) function() *unwind.Function { return &n.all[n.which] }
 
-// stacks are ours, up to main as gdb shows them.
+// stacks are ours, up to main as gdb shows them. What is read ahead must not make
+// a difference.
 func stacks(t *testing.T, exe, core string) map[int][]named {
 	t.Helper()
-	u := open(t, exe, core)
+	u, ahead := open(t, exe, core), open(t, exe, core)
+	ahead.ReadAhead()
 	out := make(map[int][]named)
 	for i := range u.core.Threads {
 		tid := u.core.Threads[i].TID
+		early := ahead.Stack(i, 2000).Frames
 	frames:
-		for _, f := range u.Stack(i, 2000).Frames {
+		for k, f := range u.Stack(i, 2000).Frames {
 			fns := u.Functions(f)
+			if !slices.EqualFunc(fns, ahead.Functions(early[k]), func(a, b unwind.Function) bool {
+				return a.Name == b.Name && a.File == b.File && a.Line == b.Line && a.Inlined == b.Inlined
+			}) {
+				t.Errorf("thread %d, %s: the functions are others when debug information is read ahead", tid, f.PC)
+			}
 			for j := range fns {
 				out[tid] = append(out[tid], named{uint64(f.PC), f, fns, j, fns[j].Module})
 			}

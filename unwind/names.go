@@ -3,6 +3,7 @@ package unwind
 import (
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/corethreads/corethreads/module"
 )
@@ -67,10 +68,41 @@ func (u *Unwinder) debugOf(m *module.Module) *debugInfo {
 	if m.Original != nil {
 		m = m.Original
 	}
-	d, ok := u.debug[m]
-	if !ok {
-		d = openDebugInfo(m)
-		u.debug[m] = d
+	l := u.debug[m]
+	if l == nil {
+		l = &lazyDebugInfo{}
+		u.debug[m] = l
 	}
-	return d
+	return l.of(m)
+}
+
+// ReadAhead tells that Functions will be asked for what the stacks have: from now
+// on the debugging information of each module that code is found in is read in
+// the background, while stacks are walked.
+func (u *Unwinder) ReadAhead() { u.ahead = true }
+
+// openAhead begins to read the debugging information of a module.
+func (u *Unwinder) openAhead(m *module.Module) {
+	if m.Original != nil {
+		m = m.Original
+	}
+	if u.debug[m] != nil {
+		return
+	}
+	l := &lazyDebugInfo{}
+	u.debug[m] = l
+	m.DebugFile() // the search for it is not made for several at once
+	go l.of(m)
+}
+
+// lazyDebugInfo is the debugging information of a module, read when it is wanted
+// first; nil for none.
+type lazyDebugInfo struct {
+	once sync.Once
+	info *debugInfo
+}
+
+func (l *lazyDebugInfo) of(m *module.Module) *debugInfo {
+	l.once.Do(func() { l.info = openDebugInfo(m) })
+	return l.info
 }

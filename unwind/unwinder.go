@@ -83,8 +83,10 @@ type Unwinder struct {
 	sites  map[uint64]site
 	tramps map[uint64]*trampoline
 	names  map[elfcore.Addr][]Function
-	debug  map[*module.Module]*debugInfo
-	work   int
+	debug  map[*module.Module]*lazyDebugInfo
+	// ahead tells that debugging information is read in the background.
+	ahead bool
+	work  int
 }
 
 // foundRow is what was found for one address; a row of nil is none.
@@ -114,7 +116,7 @@ func New(core *elfcore.Core, set *module.Set) *Unwinder {
 		sites:  make(map[uint64]site),
 		tramps: make(map[uint64]*trampoline),
 		names:  make(map[elfcore.Addr][]Function),
-		debug:  make(map[*module.Module]*debugInfo),
+		debug:  make(map[*module.Module]*lazyDebugInfo),
 	}
 }
 
@@ -140,6 +142,9 @@ func (u *Unwinder) row(lookup uint64) (*row, error) {
 	}
 	var r foundRow
 	if m := u.set.At(elfcore.Addr(lookup)); m != nil && m.BiasKnown {
+		if u.ahead {
+			u.openAhead(m)
+		}
 		r.row, r.err = u.framesOf(m).row(fileAddress(elfcore.Addr(lookup), m.Bias, u.core.Arch.WordSize()))
 	}
 	if len(u.rows) < maxCached {
