@@ -6,6 +6,7 @@ import (
 	"github.com/corethreads/corethreads/diagnose"
 	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/nptl"
+	"github.com/corethreads/corethreads/unwind"
 )
 
 // crashDocument is the frame in which the process died.
@@ -41,7 +42,7 @@ func (l *loaded) crashDocument() *crashDocument {
 // addCrash finds where the process died, and notes a return address that was
 // written over. The program changing stacks, as Go's does, leaves one as well.
 func (l *loaded) addCrash() {
-	l.crash = l.findCrash()
+	l.crash = findCrash(l.Core, l.modules, unwind.New(l.Core, l.modules))
 	if l.crash == nil || l.crash.bad == nil || l.Process.Libc.Kind == nptl.NoLibc || l.Core.Signal.Number == sigABRT {
 		return
 	}

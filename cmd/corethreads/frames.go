@@ -100,25 +100,24 @@ type crash struct {
 
 // findCrash walks the stack of the thread that died as far as is needed, nil
 // where the core does not tell which thread that is.
-func (l *loaded) findCrash() *crash {
-	died := l.Core.CrashThread()
+func findCrash(core *elfcore.Core, set *module.Set, u *unwind.Unwinder) *crash {
+	died := core.CrashThread()
 	if died == nil {
 		return nil
 	}
 	c := &crash{}
-	for i := range l.Core.Threads {
-		if &l.Core.Threads[i] == died {
+	for i := range core.Threads {
+		if &core.Threads[i] == died {
 			c.thread = i
 		}
 	}
-	u := unwind.New(l.Core, l.modules)
 	stack := u.Stack(c.thread, mostFrames)
 	if len(stack.Frames) == 0 {
 		return nil
 	}
 	c.frame = stack.Frames[0]
 	for _, f := range stack.Frames {
-		if !isLibc(l.modules.At(f.Lookup())) {
+		if !isLibc(set.At(f.Lookup())) {
 			c.frame = f
 			break
 		}
@@ -126,10 +125,10 @@ func (l *loaded) findCrash() *crash {
 	c.function = u.Symbol(c.frame)
 	// Behind a jump to no code, a call has left its return address; a return
 	// has not.
-	if first := stack.Frames[0]; l.modules.At(first.PC) == nil && first.PC != 0 && (len(stack.Frames) == 1 || stack.Frames[1].Found != unwind.FromEntry) {
+	if first := stack.Frames[0]; set.At(first.PC) == nil && first.PC != 0 && (len(stack.Frames) == 1 || stack.Frames[1].Found != unwind.FromEntry) {
 		c.bad = &first.PC
 	}
-	if first := stack.Frames[0]; c.bad == nil && l.modules.At(first.PC) == nil && len(stack.Frames) > 1 {
+	if first := stack.Frames[0]; c.bad == nil && set.At(first.PC) == nil && len(stack.Frames) > 1 {
 		fn := u.Symbol(stack.Frames[1])
 		c.caller = placed(stack.Frames[1], &fn, fn.Demangled())
 	}

@@ -33,19 +33,29 @@ func (l *loaded) close() {
 
 // load opens a core, finds its files and diagnoses it. The caller closes it.
 func (g *globals) load(cmd *cobra.Command, path string) (*loaded, error) {
+	c, set, err := g.loadModules(cmd, path)
+	if err != nil {
+		return nil, err
+	}
+	l := &loaded{modules: set, symbols: symbols(set)}
+	l.Report = diagnose.Core(c, nptl.Read(c, l.symbols), diagnose.WithNames(l.symbol))
+	return l, nil
+}
+
+// loadModules opens a core and finds its files, for what needs no descriptors of
+// threads. The caller closes both.
+func (g *globals) loadModules(cmd *cobra.Command, path string) (*elfcore.Core, *module.Set, error) {
 	c, err := g.open(cmd, path)
 	if err != nil {
-		return nil, withPath(path, err)
+		return nil, nil, withPath(path, err)
 	}
 	set, err := g.files.load(cmd.Context(), c)
 	if err != nil {
 		c.Close()
-		return nil, withPath(path, err)
+		return nil, nil, withPath(path, err)
 	}
 	tellRejected(cmd.ErrOrStderr(), set)
-	l := &loaded{modules: set, symbols: symbols(set)}
-	l.Report = diagnose.Core(c, nptl.Read(c, l.symbols), diagnose.WithNames(l.symbol))
-	return l, nil
+	return c, set, nil
 }
 
 // staticTLS tells package fixup which modules have thread-locals beside each

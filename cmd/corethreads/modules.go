@@ -59,15 +59,16 @@ Exit status: 0, or 2 for a core that could not be read.`,
 		Args: wants("CORE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return eachCore(cmd, args, func(w io.Writer, path string) (int, error) {
-				l, err := g.load(cmd, path)
+				core, set, err := g.loadModules(cmd, path)
 				if err != nil {
 					return exitFailed, err
 				}
-				defer l.close()
+				defer core.Close()
+				defer set.Close()
 				if g.json {
-					return exitDone, writeJSON(w, newModulesDocument(path, l.modules))
+					return exitDone, writeJSON(w, newModulesDocument(path, set))
 				}
-				return exitDone, writeModules(w, newStyle(w, g.color), g, l.modules)
+				return exitDone, writeModules(w, newStyle(w, g.color), g, set)
 			})
 		},
 	}

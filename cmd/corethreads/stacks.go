@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corethreads/corethreads/elfcore"
+	"github.com/corethreads/corethreads/module"
 	"github.com/corethreads/corethreads/unwind"
 )
 
@@ -81,16 +82,17 @@ read.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			first := true
 			return eachCore(cmd, args, func(w io.Writer, path string) (int, error) {
-				l, err := g.load(cmd, path)
+				core, set, err := g.loadModules(cmd, path)
 				if err != nil {
 					return exitFailed, err
 				}
-				defer l.close()
-				if f.thread != 0 && l.Core.Thread(f.thread) == nil {
+				defer core.Close()
+				defer set.Close()
+				if f.thread != 0 && core.Thread(f.thread) == nil {
 					fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: %s has no thread %d; corethreads threads lists them\n", printable(coreName(path)), f.thread)
 					return exitFindings, nil
 				}
-				v := newStacksView(l, g, f, path)
+				v := newStacksView(core, set, g, f, path)
 				switch {
 				case g.json:
 					return exitDone, writeJSON(w, v.document())
@@ -117,12 +119,25 @@ read.`,
 
 // stacksView is the stacks of one core on their way to the reader.
 type stacksView struct {
-	*loaded
+	core     *elfcore.Core
+	modules  *module.Set
 	unwinder *unwind.Unwinder
 	globals  *globals
 	flags    stacksFlags
 	path     string
 	groups   []*stackGroup
+	// mains tells of code whether it is that of main; texts are frames in words,
+	// which hundreds of stacks can have in common.
+	mains map[elfcore.Addr]bool
+	texts map[place]string
+}
+
+// place is one of the functions of a frame at one place of the code.
+type place struct {
+	pc, lookup elfcore.Addr
+	found      unwind.Found
+	signal     bool
+	function   int
 }
 
 // stackGroup is threads with equal stacks.
@@ -156,13 +171,13 @@ func (v *stacksView) functions(f unwind.Frame) []unwind.Function {
 
 func (v *stacksView) document() stacksDocument {
 	d := stacksDocument{Schema: "corethreads/stacks/1", Path: v.path, Groups: []stackGroupDocument{}}
-	if t := v.Core.CrashThread(); t != nil {
+	if t := v.core.CrashThread(); t != nil {
 		d.CrashTID = &t.TID
 	}
 	for _, g := range v.groups {
 		x := stackGroupDocument{Crashed: g.crashed, State: orNull(g.state), Frames: []frameDocument{}, Stop: g.stack.Stop, Whole: g.stack.Whole}
 		for _, t := range g.threads {
-			x.TIDs = append(x.TIDs, v.Core.Threads[t].TID)
+			x.TIDs = append(x.TIDs, v.core.Threads[t].TID)
 		}
 		registers := v.registers(g)
 		for i, f := range g.stack.Frames {

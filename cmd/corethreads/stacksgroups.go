@@ -3,18 +3,21 @@ package main
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 
 	"github.com/corethreads/corethreads/elfcore"
+	"github.com/corethreads/corethreads/module"
 	"github.com/corethreads/corethreads/unwind"
 )
 
 // newStacksView walks the stacks and groups them.
-func newStacksView(l *loaded, g *globals, f stacksFlags, path string) *stacksView {
-	v := &stacksView{loaded: l, unwinder: unwind.New(l.Core, l.modules), globals: g, flags: f, path: path}
+func newStacksView(core *elfcore.Core, set *module.Set, g *globals, f stacksFlags, path string) *stacksView {
+	v := &stacksView{core: core, modules: set, unwinder: unwind.New(core, set), globals: g, flags: f, path: path, mains: make(map[elfcore.Addr]bool), texts: make(map[place]string)}
+	v.unwinder.ReadAhead()
 	known := make(map[string]*stackGroup)
-	crashed := l.Core.CrashThread()
-	for i := range l.Core.Threads {
-		t := &l.Core.Threads[i]
+	crashed := core.CrashThread()
+	for i := range core.Threads {
+		t := &core.Threads[i]
 		if f.thread != 0 && t.TID != f.thread {
 			continue
 		}
@@ -46,12 +49,32 @@ func newStacksView(l *loaded, g *globals, f stacksFlags, path string) *stacksVie
 func (v *stacksView) stack(thread int) unwind.Stack {
 	s := v.unwinder.Stack(thread, v.flags.frames)
 	for i, f := range s.Frames {
-		if fns := v.unwinder.Functions(f); fns[len(fns)-1].Name == "main" && fns[len(fns)-1].Module == v.modules.Executable() {
+		if v.isMain(f) {
 			s.Frames, s.Whole, s.Stop = s.Frames[:i+1], true, "main"
 			break
 		}
 	}
 	return s
+}
+
+// isMain tells whether a frame is that of main. Symbols tell it where there are
+// any, since debugging information is still being read.
+func (v *stacksView) isMain(f unwind.Frame) bool {
+	is, known := v.mains[f.Lookup()]
+	if known {
+		return is
+	}
+	if fn := v.unwinder.Symbol(f); fn.Module != nil && fn.Module == v.modules.Executable() {
+		if fn.Name == "" {
+			fns := v.unwinder.Functions(f)
+			fn = fns[len(fns)-1]
+		}
+		// Compilers move what runs rarely into a part of its own, main.cold.
+		name, _, _ := strings.Cut(fn.Name, ".")
+		is = name == "main"
+	}
+	v.mains[f.Lookup()] = is
+	return is
 }
 
 // key is equal for equal stacks: the same places, found in the same way, with

@@ -21,7 +21,7 @@ const (
 // text shows the groups to a person.
 func (v *stacksView) text(w io.Writer, s *style) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, %s", printable(coreName(v.path)), plural(len(v.Core.Threads), "thread"), plural(len(v.groups), "different stack"))
+	fmt.Fprintf(&b, "%s: %s, %s", printable(coreName(v.path)), plural(len(v.core.Threads), "thread"), plural(len(v.groups), "different stack"))
 	if place := v.crashPlace(); place != "" {
 		fmt.Fprintf(&b, "; %s", place)
 	}
@@ -42,8 +42,8 @@ func (v *stacksView) text(w io.Writer, s *style) error {
 func (v *stacksView) crashPlace() string {
 	for _, g := range v.groups {
 		if g.crashed && len(g.stack.Frames) > 0 {
-			f := v.findCrash().frame
-			return fmt.Sprintf("%s in thread %d in %s", v.Core.Signal.Name(), v.Core.Threads[g.threads[0]].TID, v.placed(f, &v.functions(f)[0]))
+			f := findCrash(v.core, v.modules, v.unwinder).frame
+			return fmt.Sprintf("%s in thread %d in %s", v.core.Signal.Name(), v.core.Threads[g.threads[0]].TID, v.placed(f, &v.functions(f)[0]))
 		}
 	}
 	return ""
@@ -53,11 +53,11 @@ func (v *stacksView) group(b *strings.Builder, s *style, g *stackGroup) {
 	var who string
 	switch n := len(g.threads); {
 	case n == 1:
-		who = fmt.Sprintf("thread %d", v.Core.Threads[g.threads[0]].TID)
+		who = fmt.Sprintf("thread %d", v.core.Threads[g.threads[0]].TID)
 	default:
 		var ids []string
 		for _, t := range g.threads[:min(n, shownThreads)] {
-			ids = append(ids, fmt.Sprint(v.Core.Threads[t].TID))
+			ids = append(ids, fmt.Sprint(v.core.Threads[t].TID))
 		}
 		if n > shownThreads && !v.globals.verbose {
 			ids = append(ids, fmt.Sprintf("and %d more", n-shownThreads))
@@ -81,9 +81,9 @@ func (v *stacksView) group(b *strings.Builder, s *style, g *stackGroup) {
 
 // died says what ended the process.
 func (v *stacksView) died() string {
-	out := "died here, " + v.Core.Signal.Name()
-	if v.Core.Signal.Address != nil {
-		out += fmt.Sprintf(" at address %s", *v.Core.Signal.Address)
+	out := "died here, " + v.core.Signal.Name()
+	if v.core.Signal.Address != nil {
+		out += fmt.Sprintf(" at address %s", *v.core.Signal.Address)
 	}
 	return out
 }
@@ -105,7 +105,7 @@ func (v *stacksView) frames(b *strings.Builder, s *style, g *stackGroup) {
 		}
 		for j := range fns {
 			if i < from || i >= to {
-				v.line(b, s, number, f, &fns[j])
+				v.line(b, s, number, f, j, &fns[j])
 			}
 			number++
 		}
@@ -115,13 +115,18 @@ func (v *stacksView) frames(b *strings.Builder, s *style, g *stackGroup) {
 	}
 }
 
-func (v *stacksView) line(b *strings.Builder, s *style, number int, f unwind.Frame, fn *unwind.Function) {
-	text := v.placed(f, fn)
-	if fn.Inlined {
-		text += s.faint.Sprint(" (inlined)")
-	}
-	if f.Found.Guessed() {
-		text += s.warn.Sprintf(" (a guess by %s)", guesses[f.Found])
+func (v *stacksView) line(b *strings.Builder, s *style, number int, f unwind.Frame, j int, fn *unwind.Function) {
+	at := place{f.PC, f.Lookup(), f.Found, f.Signal, j}
+	text, known := v.texts[at]
+	if !known {
+		text = v.placed(f, fn)
+		if fn.Inlined {
+			text += s.faint.Sprint(" (inlined)")
+		}
+		if f.Found.Guessed() {
+			text += s.warn.Sprintf(" (a guess by %s)", guesses[f.Found])
+		}
+		v.texts[at] = text
 	}
 	fmt.Fprintf(b, "%5s  %s\n", fmt.Sprintf("#%d", number), text)
 	if f.BadReturn != nil && !fn.Inlined {
