@@ -116,7 +116,7 @@ not be read.`,
 						return exitFailed, err
 					}
 				}
-				if !first && !g.json {
+				if !first && !g.json && !g.quiet {
 					fmt.Fprintln(w)
 				}
 				first = false

@@ -45,6 +45,9 @@ func (v *locksView) explain(w, stderr io.Writer, s *style, at elfcore.Addr) (int
 	default:
 		fmt.Fprintf(&b, "%s: waited for by %s, and %s more\n", name, waiting[0], plural(n-1, "thread"))
 	}
+	if v.globals.quiet {
+		readings = nil
+	}
 	for _, r := range readings {
 		fit := s.good.Sprint("fits")
 		if len(r.Against) > 0 {

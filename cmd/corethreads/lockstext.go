@@ -252,6 +252,10 @@ func (v *locksView) oneThread(b *strings.Builder, s *style) {
 		if v.Core.Threads[w.Thread].TID != v.flags.thread {
 			continue
 		}
+		if v.globals.quiet {
+			b.WriteString(printable(v.line(w)) + "\n")
+			return
+		}
 		b.WriteString(s.wrap(v.line(w), ""))
 		for _, e := range w.Evidence() {
 			b.WriteString(s.wrap("- "+e, "  "))

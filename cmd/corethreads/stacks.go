@@ -99,7 +99,7 @@ read.`,
 				case f.folded:
 					return exitDone, v.folded(w)
 				}
-				if !first {
+				if !first && !g.quiet {
 					fmt.Fprintln(w)
 				}
 				first = false
