@@ -91,6 +91,9 @@ func runDebug(cmd *cobra.Command, g *globals, f debugFlags, path string, extra [
 	if f.inPlace && l.Core.Path != path {
 		return fmt.Errorf("%s cannot be repaired in place, since it is not a plain file; without --in-place a copy is", coreName(path))
 	}
+	if f.print && path == "-" {
+		return errors.New("--print wants a core in a file: its commands each read it")
+	}
 	if r.program, err = findDebugger(f.debugger, l.Core.Arch); err != nil {
 		return err
 	}
@@ -265,32 +268,32 @@ func runDebugger(program *exec.Cmd) error {
 // commands are the same steps for a shell, one a line.
 func (r *debugRun) commands() string {
 	var b strings.Builder
-	core := r.path
+	original := fileWord(r.path)
+	core := original
 	line := func(words ...string) {
 		for i, word := range words {
-			rest := strings.TrimLeft(word, "-") // shellQuote takes an option for a file
-			words[i] = word[:len(word)-len(rest)] + shellQuote(rest)
+			words[i] = shellWord(word)
 		}
 		b.WriteString(strings.Join(words, " ") + "\n")
 	}
 	switch {
 	case r.plan != nil && r.flags.inPlace:
-		line("corethreads", "fix", "--in-place", r.path)
+		line("corethreads", "fix", "--in-place", original)
 	case r.plan != nil:
-		core = fixedName(r.path)
-		line("corethreads", "fix", r.path, "-o", core)
+		core = fileWord(fixedName(r.path))
+		line("corethreads", "fix", original, "-o", core)
 	case r.Core.Path == "":
-		core = strings.TrimSuffix(fixedName(r.path), ".fixed") + ".unpacked"
-		fmt.Fprintf(&b, "(umask 077 && %s %s >%s)\n", unpackers[r.Core.Compression], shellQuote(r.path), shellQuote(core))
+		core = fileWord(strings.TrimSuffix(fixedName(r.path), ".fixed") + ".unpacked")
+		fmt.Fprintf(&b, "(umask 077 && %s %s >%s)\n", unpackers[r.Core.Compression], shellWord(original), shellWord(core))
 	}
 	script := ""
 	if !r.program.lldb {
 		script = core + ".gdb"
-		line(append([]string{"corethreads", "gdb-script", r.path, "-o", script}, r.globals.files.words()...)...)
+		line(append([]string{"corethreads", "gdb-script", original, "-o", script}, r.globals.files.words()...)...)
 	}
 	line(append([]string{r.program.path}, r.arguments(core, script)...)...)
 	if r.plan != nil && r.flags.inPlace {
-		line("corethreads", "undo", r.path+".undo.json", r.path)
+		line("corethreads", "undo", original+undoSuffix, original)
 	}
 	return b.String()
 }

@@ -163,7 +163,7 @@ func (f *fixRun) refused(o fixup.Options, err error) error {
 
 // commandLine is this run with other options.
 func (f *fixRun) commandLine(o fixup.Options) string {
-	line := "corethreads fix " + shellQuote(f.path)
+	line := "corethreads fix " + coreWord(f.path)
 	switch {
 	case f.flags.inPlace:
 		line += " --in-place"

@@ -126,28 +126,6 @@ func eachCore(cmd *cobra.Command, paths []string, one func(w io.Writer, path str
 	return nil
 }
 
-// shellQuote makes a word of a command line that can be pasted into a shell.
-func shellQuote(s string) string {
-	plain := s != "" && !strings.HasPrefix(s, "-") && strings.IndexFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+:,./-", r)
-	}) < 0
-	if plain {
-		return s
-	}
-	if strings.HasPrefix(s, "-") {
-		s = "./" + s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// coreWord is shellQuote for a core, which "-" stands for on standard input.
-func coreWord(path string) string {
-	if path == "-" {
-		return path
-	}
-	return shellQuote(path)
-}
-
 // fixedName proposes a name for the repaired core: beside the core, or in the
 // working directory where that cannot be written.
 func fixedName(path string) string {

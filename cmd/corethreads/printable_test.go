@@ -1,15 +1,12 @@
 package main
 
 import (
-	"os/exec"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
-
-	"github.com/corethreads/corethreads/internal/coretest"
 )
 
 // TestPrintable leaves nothing in a text that a terminal would obey, and no
@@ -53,20 +50,4 @@ func TestWrap(t *testing.T) {
 			t.Errorf("a line of %d columns: %q", width, line)
 		}
 	}
-}
-
-// TestShellQuote lets a shell read what was quoted.
-func TestShellQuote(t *testing.T) {
-	shell := coretest.Tool(t, "sh", "dash")
-	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.StringOfN(rapid.RuneFrom([]rune("ab -'\"\\$`*~=#;&|<>(){}[]!?\t\nä")), 1, 12, -1).Draw(t, "name")
-		out, err := exec.Command(shell, "-c", "printf %s "+shellQuote(name)).Output()
-		want := name
-		if strings.HasPrefix(name, "-") {
-			want = "./" + name // else it would be a flag
-		}
-		if err != nil || string(out) != want {
-			t.Errorf("%q, quoted as %s, is %q for a shell (%v)", name, shellQuote(name), out, err)
-		}
-	})
 }
