@@ -29,8 +29,8 @@ func WithTempDir(dir string) Option {
 	return func(o *options) { o.stream.TempDir = dir }
 }
 
-// WithKeep leaves the unpacked core of a compressed one in that folder; Path of
-// the core tells its name.
+// WithKeep leaves the unpacked core of a compressed one in that folder, or uses
+// the one that an earlier call left there; Path of the core tells its name.
 func WithKeep() Option {
 	return func(o *options) { o.stream.Keep = true }
 }

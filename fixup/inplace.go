@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/corethreads/corethreads/internal/stream"
 )
 
 // errNothingPending says that a core holds all new bytes already.
@@ -87,6 +89,8 @@ func edit(ctx context.Context, path string, plan *Plan, opts WriteOptions, prepa
 		return res, false, fmt.Errorf("%s: %w", path, errStillWritten)
 	}
 
+	// The times will not show that it was edited.
+	stream.Forget(core)
 	err = write(core, pending, opts)
 	if err == nil {
 		err = plan.verify(core)

@@ -50,6 +50,11 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
+func isFile(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
 // withPath names the core in an error that does not.
 func withPath(path string, err error) error {
 	var p *fs.PathError

@@ -8,10 +8,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/corethreads/corethreads/diagnose"
 	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/fixup"
+	"github.com/corethreads/corethreads/internal/stream"
 	"github.com/corethreads/corethreads/module"
 	"github.com/corethreads/corethreads/nptl"
 	"github.com/corethreads/corethreads/tls"
@@ -95,6 +97,10 @@ func (g *globals) open(cmd *cobra.Command, path string) (*elfcore.Core, error) {
 	} else {
 		c, err = elfcore.Open(path, opts...)
 	}
+	var taken *stream.KeptError
+	if errors.As(err, &taken) && isFile(taken.Path) {
+		return nil, fmt.Errorf("%w\ntry: %s", err, commandFor(cmd, path, taken.Path))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +109,36 @@ func (g *globals) open(cmd *cobra.Command, path string) (*elfcore.Core, error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: the unpacked core is %s\n", c.Path)
 	}
 	return c, nil
+}
+
+// commandFor is the command line with another core, one that need not be unpacked.
+func commandFor(cmd *cobra.Command, core, other string) string {
+	line := cmd.CommandPath()
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			switch {
+			case f.Name == "keep" || f.Name == "tmp-dir":
+			case f.Value.Type() == "bool" && v == "true":
+				line += " --" + f.Name
+			default:
+				line += " " + shellWord("--"+f.Name+"="+v)
+			}
+		}
+	})
+	for i, arg := range cmd.Flags().Args() {
+		if i == cmd.ArgsLenAtDash() {
+			line += " --"
+		}
+		if arg == core {
+			arg = fileWord(other)
+		}
+		line += " " + shellWord(arg)
+	}
+	return line
 }
 
 // eachCore runs a command for several cores. One that fails does not keep the

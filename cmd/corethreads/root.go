@@ -47,7 +47,7 @@ debuggers will be wrong about the core, and repairs it so that they are right.`,
 	f.StringVar(&g.color, "color", "auto", "colour the output: auto, always or never")
 	f.StringVar(&g.progress, "progress", "auto", "show progress on standard error: auto, always or never")
 	f.StringVar(&g.tempDir, "tmp-dir", "", "unpack compressed cores into this folder (default: beside the core)")
-	f.BoolVar(&g.keep, "keep", false, "keep the unpacked copy of a compressed core, and say where it is")
+	f.BoolVar(&g.keep, "keep", false, "keep the unpacked copy of a compressed core for the next call, and say where it is")
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "say only the first line; of a table, nothing but the table")
 	f.BoolVarP(&g.verbose, "verbose", "v", false, "say where each fact comes from")
 	g.files.register(root)

@@ -15,6 +15,11 @@ type scratch struct {
 	dir  string
 	keep string // the path it gets in the end; empty if it has no name at all
 	size int64  // bytes so far, holes included
+
+	// kept is set for a file that has been there under that name before: it
+	// is only compared with, in buffer.
+	kept   bool
+	buffer []byte
 }
 
 // folders are the places to unpack into, best first. Cores are large and /tmp
@@ -34,15 +39,21 @@ func folders(beside string, opts Options) []string {
 }
 
 // newScratch creates the file in the first of dirs that takes it. A name is
-// what the file gets in the end; without it the file never has one.
+// what the file gets in the end; without it the file never has one. A file that
+// has the name already is taken to be compared with.
 func newScratch(dirs []string, name string) (*scratch, error) {
 	var refused []string
 	for _, dir := range dirs {
 		s := &scratch{dir: dir}
 		if name != "" {
 			s.keep = filepath.Join(dir, name)
-			if _, err := os.Lstat(s.keep); err == nil {
-				return nil, fmt.Errorf("%s exists already: use it if it is this core unpacked, else move it away", s.keep)
+			f, err := openKept(s.keep)
+			if err != nil {
+				return nil, err
+			}
+			if f != nil {
+				s.File, s.kept = f, true
+				return s, nil
 			}
 		}
 		err := s.create()
@@ -87,6 +98,9 @@ func unlinked(dir string) (*os.File, error) {
 
 // finish gives the file its size and its name, if it is to have one.
 func (s *scratch) finish() (path string, err error) {
+	if s.kept {
+		return s.compared()
+	}
 	if err := s.Truncate(s.size); err != nil {
 		return "", s.failed(err)
 	}
@@ -109,7 +123,7 @@ func linkToNew(from, to string) error {
 
 // discard is for a file that is not wanted any more.
 func (s *scratch) discard() {
-	if s.keep != "" {
+	if s.keep != "" && !s.kept {
 		os.Remove(s.Name())
 	}
 	s.Close()

@@ -26,8 +26,11 @@ type Options struct {
 	TempDir string
 
 	// Keep leaves the unpacked core in the folder, under the name that
-	// File.Path gives. Without it the unpacked core never has a name, and is
-	// gone when the file is closed or the process ends, however it ends.
+	// File.Path gives. What an earlier call left there is used if it is this
+	// core: by a note in its attributes, or else by comparing all of it; if
+	// it is not, the error is a *KeptError. Without Keep the unpacked core
+	// never has a name, and is gone when the file is closed or the process
+	// ends, however it ends.
 	Keep bool
 
 	// Progress, if set, is called about ten times a second while a core is
@@ -129,11 +132,20 @@ func open(ctx context.Context, f *os.File, path string, opts Options) (*File, er
 	if recognise(head[:n]) == "" {
 		return &File{File: f, Path: path}, nil
 	}
-	core, err := unpack(ctx, &source{r: f, file: f}, info.Size(), folders(filepath.Dir(path), opts), unpackedName(path), opts)
+	dirs, name := folders(filepath.Dir(path), opts), unpackedName(path)
+	if opts.Keep {
+		if kept := remembered(info, dirs, name); kept != nil {
+			return &File{File: kept, Path: kept.Name(), Compression: recognise(head[:n]), CompressedSize: info.Size()}, nil
+		}
+	}
+	core, err := unpack(ctx, &source{r: f, file: f}, info.Size(), dirs, name, opts)
 	if err != nil {
 		return nil, err
 	}
 	core.CompressedSize = info.Size()
+	if opts.Keep && core.Cut == nil {
+		remember(core.File, info)
+	}
 	return core, nil
 }
 
