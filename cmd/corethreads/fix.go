@@ -51,8 +51,9 @@ close is closed, and a wrong thread pointer in the notes is corrected.
 The copy shares its blocks with the core where the file system can (reflink),
 else holes stay holes. It appears under its name only when it is complete.
 
-Exit status: 0 when every error is gone or there was none, 1 when one remains, 2
-when nothing was written.`,
+Exit status: 0 when every error is gone or there was none, 1 when one remains in
+what was written, 2 when nothing was written although there is something to
+repair or may be: not all of a cut or filtered core can be seen.`,
 		Example: `  corethreads fix core.123 -o core.123.fixed
   corethreads fix core.123 --dry-run
   corethreads fix core.123 --in-place
@@ -125,6 +126,14 @@ func runFix(cmd *cobra.Command, g *globals, f fixFlags, path string) error {
 		if err := fix.write(); err != nil {
 			return err
 		}
+	}
+	if why := fix.undone(); why != "" {
+		if g.json {
+			if err := fix.document(cmd.OutOrStdout()); err != nil {
+				return err
+			}
+		}
+		return withPath(path, errors.New(why))
 	}
 	if err := fix.tell(cmd.OutOrStdout()); err != nil {
 		return err

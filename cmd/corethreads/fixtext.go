@@ -31,7 +31,7 @@ func (f *fixRun) text(w io.Writer) error {
 func (f *fixRun) firstLine(s *style) string {
 	path := printable(coreName(f.path))
 	if len(f.plan.Patches) == 0 {
-		return fmt.Sprintf("%s: %s\n", path, f.nothing(s))
+		return fmt.Sprintf("%s: %s, and nothing was written\n", path, s.good.Sprint("nothing to repair"))
 	}
 	change := fmt.Sprintf("%s (%s)", changeText(f.plan), f.plan.Strategy)
 	switch {
@@ -54,16 +54,18 @@ func changeText(p *fixup.Plan) string {
 	return fmt.Sprintf("%d patches, %s", n, bytesChanged(p))
 }
 
-// nothing says why nothing was written.
-func (f *fixRun) nothing(s *style) string {
+// undone says why there is no plan although the core misleads, or may do so where
+// not all of it can be seen; empty where there is one or needs to be none.
+func (f *fixRun) undone() string {
 	errs := errorsOf(f.report.Report)
 	switch {
+	case len(f.plan.Patches) > 0:
 	case len(errs) > 0:
-		return fmt.Sprintf("%s: nothing of it can be repaired: %s", s.bad.Sprint("misleading"), printable(errs[0].Summary))
+		return fmt.Sprintf("misleading, and nothing of it can be repaired: %s", printable(errs[0].Summary))
 	case f.report.Verdict == diagnose.Limited:
-		return fmt.Sprintf("%s: nothing to repair was found, and nothing written, but not all could be seen: %s", s.warn.Sprint("limited"), printable(f.report.Process.Limits[0].Text))
+		return fmt.Sprintf("limited: nothing to repair was found, and nothing written, but not all could be seen: %s", printable(f.report.Process.Limits[0].Text))
 	}
-	return s.good.Sprint("nothing to repair") + ", and nothing was written"
+	return ""
 }
 
 func methodText(r fixup.Result) string {
