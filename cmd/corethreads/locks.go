@@ -84,7 +84,9 @@ func newLocks(g *globals) *cobra.Command {
 		Long: `locks tells what each blocked thread waits for: mutexes of every kind, condition
 variables, read-write locks, semaphores, barriers, once, join, the locks of
 FILEs and of malloc, the dynamic loader's, and other people's futexes. It names
-the owners, and says in its first line whether there is a deadlock.
+the owners, and says in its first line whether there is a deadlock. The threads
+in a verdict come first, then what most of the others wait for; with --json
+threads stand in the core's order.
 
 It needs nothing but the core. The files of the program and its libraries add
 names.

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/corethreads/corethreads/locks"
@@ -204,45 +203,6 @@ func (v *locksView) holder(w *locks.Wait) string {
 		return fmt.Sprintf("thread %d, which is not in the core", w.OwnerTID)
 	}
 	return ""
-}
-
-// rest lists the threads that are in no verdict, alike ones together.
-func (v *locksView) rest(b *strings.Builder, s *style, shown map[int]bool) {
-	type group struct {
-		text    string
-		threads []int
-	}
-	var order []*group
-	groups := make(map[string]*group)
-	for i := range v.report.Waits {
-		w := &v.report.Waits[i]
-		if shown[w.Thread] {
-			continue
-		}
-		if v.flags.all {
-			b.WriteString(s.wrap(v.line(w), "  "))
-			continue
-		}
-		text := strings.TrimPrefix(strings.TrimPrefix(v.predicate(w), "waits for "), "the ")
-		g := groups[text]
-		if g == nil {
-			g = &group{text: text}
-			groups[text] = g
-			order = append(order, g)
-		}
-		g.threads = append(g.threads, w.Thread)
-	}
-	slices.SortStableFunc(order, func(x, y *group) int { return len(y.threads) - len(x.threads) })
-	if len(order) > 0 {
-		b.WriteString("\n")
-	}
-	for _, g := range order {
-		who := fmt.Sprintf("thread %d", v.Core.Threads[g.threads[0]].TID)
-		if len(g.threads) > 1 {
-			who = plural(len(g.threads), "thread")
-		}
-		b.WriteString(s.wrap(fmt.Sprintf("%s: %s", who, g.text), "  "))
-	}
 }
 
 // oneThread tells all that is known about the wait of one thread.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/unwind"
 )
 
@@ -55,15 +56,8 @@ func (v *stacksView) group(b *strings.Builder, s *style, g *stackGroup) {
 	case n == 1:
 		who = fmt.Sprintf("thread %d", v.core.Threads[g.threads[0]].TID)
 	default:
-		var ids []string
-		for _, t := range g.threads[:min(n, shownThreads)] {
-			ids = append(ids, fmt.Sprint(v.core.Threads[t].TID))
-		}
-		if n > shownThreads && !v.globals.verbose {
-			ids = append(ids, fmt.Sprintf("and %d more", n-shownThreads))
-		}
 		who = fmt.Sprintf("%d threads", n)
-		defer func() { b.WriteString(s.wrap(strings.Join(ids, " "), "     ")) }()
+		defer func() { b.WriteString(s.wrap(listIDs(v.core, g.threads, v.globals.verbose), "     ")) }()
 	}
 	if g.state != "" {
 		who += fmt.Sprintf(" [%s]", g.state)
@@ -77,6 +71,22 @@ func (v *stacksView) group(b *strings.Builder, s *style, g *stackGroup) {
 	if asked := v.flags.frames > 0 && len(g.stack.Frames) == v.flags.frames; !g.stack.Whole && !asked {
 		b.WriteString(s.wrap("stopped: "+g.stack.Stop, "     "))
 	}
+}
+
+// listIDs lists threads, by default the first of them.
+func listIDs(c *elfcore.Core, threads []int, all bool) string {
+	more := len(threads) - shownThreads
+	if all || more < 0 {
+		more = 0
+	}
+	var out []string
+	for _, t := range threads[:len(threads)-more] {
+		out = append(out, fmt.Sprint(c.Threads[t].TID))
+	}
+	if more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, " ")
 }
 
 // died says what ended the process.
