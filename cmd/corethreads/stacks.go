@@ -110,7 +110,7 @@ read.`,
 	fl := cmd.Flags()
 	fl.BoolVar(&f.all, "all", false, "every thread by itself, equal stacks not grouped")
 	fl.IntVar(&f.thread, "thread", 0, "only this thread")
-	fl.IntVar(&f.frames, "frames", 0, "no more than this many frames of each stack (default: all)")
+	fl.IntVar(&f.frames, "frames", 0, "no more than this many frames of each stack, inlined functions counted (default: all)")
 	fl.BoolVar(&f.fullNames, "full-names", false, "names of C++ and Rust functions with their parameters")
 	fl.BoolVar(&f.noInline, "no-inline", false, "leave inlined functions out")
 	fl.BoolVar(&f.folded, "folded", false, "a line for each group, as flame-graph tools read it: frames, outermost first, and a count")
@@ -180,14 +180,12 @@ func (v *stacksView) document() stacksDocument {
 			x.TIDs = append(x.TIDs, v.core.Threads[t].TID)
 		}
 		registers := v.registers(g)
-		for i, f := range g.stack.Frames {
-			for j := range v.functions(f) {
-				y := v.frame(f, &v.functions(f)[j])
-				if i < len(registers) {
-					y.Registers = registers[i].values()
-				}
-				x.Frames = append(x.Frames, y)
+		for _, f := range v.shown(&g.stack) {
+			y := v.frame(g.stack.Frames[f.frame], f.Function)
+			if f.frame < len(registers) {
+				y.Registers = registers[f.frame].values()
 			}
+			x.Frames = append(x.Frames, y)
 		}
 		d.Groups = append(d.Groups, x)
 	}

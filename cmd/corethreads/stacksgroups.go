@@ -54,6 +54,26 @@ func (v *stacksView) stack(thread int) unwind.Stack {
 			break
 		}
 	}
+	return v.cut(s)
+}
+
+// stopAsked is why a stack ends that --frames cut, in package unwind's words.
+const stopAsked = "as many frames as were asked for"
+
+// cut leaves the frames of a stack that hold as many functions as the flags ask
+// for: frames are counted as gdb does, where an inlined function is one.
+func (v *stacksView) cut(s unwind.Stack) unwind.Stack {
+	count := 0
+	for i, f := range s.Frames {
+		if v.flags.frames == 0 {
+			break
+		}
+		count += len(v.functions(f))
+		if more := count > v.flags.frames || i+1 < len(s.Frames); count >= v.flags.frames && more {
+			s.Frames, s.Whole, s.Stop = s.Frames[:i+1], false, stopAsked
+			break
+		}
+	}
 	return s
 }
 
@@ -65,16 +85,39 @@ func (v *stacksView) isMain(f unwind.Frame) bool {
 		return is
 	}
 	if fn := v.unwinder.Symbol(f); fn.Module != nil && fn.Module == v.modules.Executable() {
-		if fn.Name == "" {
+		// What compilers move out of main is called main.cold, and so can be a
+		// function of a program in Go.
+		if fn.Name == "" || strings.HasPrefix(fn.Name, "main.") {
 			fns := v.unwinder.Functions(f)
 			fn = fns[len(fns)-1]
 		}
-		// Compilers move what runs rarely into a part of its own, main.cold.
-		name, _, _ := strings.Cut(fn.Name, ".")
-		is = name == "main"
+		is = fn.Name == "main"
 	}
 	v.mains[f.Lookup()] = is
 	return is
+}
+
+// shownFrame is one function of a frame.
+type shownFrame struct {
+	frame, function int  // their numbers in the stack and in the frame
+	last            bool // of the frame's functions
+	*unwind.Function
+}
+
+// shown are the functions of a stack, innermost first, as many as the flags ask
+// for.
+func (v *stacksView) shown(s *unwind.Stack) []shownFrame {
+	var out []shownFrame
+	for i, f := range s.Frames {
+		fns := v.functions(f)
+		for j := range fns {
+			if n := v.flags.frames; n > 0 && len(out) == n {
+				return out
+			}
+			out = append(out, shownFrame{i, j, j == len(fns)-1, &fns[j]})
+		}
+	}
+	return out
 }
 
 // key is equal for equal stacks: the same places, found in the same way, with

@@ -68,7 +68,7 @@ func (v *stacksView) group(b *strings.Builder, s *style, g *stackGroup) {
 		fmt.Fprintf(b, "%s:\n", s.strong.Sprint(who))
 	}
 	v.frames(b, s, g)
-	if asked := v.flags.frames > 0 && len(g.stack.Frames) == v.flags.frames; !g.stack.Whole && !asked {
+	if !g.stack.Whole && g.stack.Stop != stopAsked {
 		b.WriteString(s.wrap("stopped: "+g.stack.Stop, "     "))
 	}
 }
@@ -102,34 +102,32 @@ func (v *stacksView) died() string {
 // count.
 func (v *stacksView) frames(b *strings.Builder, s *style, g *stackGroup) {
 	registers := v.registers(g)
-	n := len(g.stack.Frames)
+	all := v.shown(&g.stack)
+	n := len(all)
 	from, to := n, n
 	if v.flags.frames == 0 && n > shownFrames {
 		from, to = shownFrames-shownOutermost, n-shownOutermost
 	}
-	number := 0
-	for i, f := range g.stack.Frames {
-		fns := v.functions(f)
+	for i := range all {
 		if i == from {
 			fmt.Fprintf(b, "     … %d more frames; --frames %d shows them …\n", to-from, n)
 		}
-		for j := range fns {
-			if i < from || i >= to {
-				v.line(b, s, number, f, j, &fns[j])
-			}
-			number++
+		if i >= from && i < to {
+			continue
 		}
-		if i < len(registers) && (i < from || i >= to) {
-			v.details(b, s, f, registers[i])
+		f := g.stack.Frames[all[i].frame]
+		v.line(b, s, i, f, all[i])
+		if k := all[i].frame; k < len(registers) && (all[i].last || i == n-1) {
+			v.details(b, s, f, registers[k])
 		}
 	}
 }
 
-func (v *stacksView) line(b *strings.Builder, s *style, number int, f unwind.Frame, j int, fn *unwind.Function) {
-	at := place{f.PC, f.Lookup(), f.Found, f.Signal, j}
+func (v *stacksView) line(b *strings.Builder, s *style, number int, f unwind.Frame, fn shownFrame) {
+	at := place{f.PC, f.Lookup(), f.Found, f.Signal, fn.function}
 	text, known := v.texts[at]
 	if !known {
-		text = v.placed(f, fn)
+		text = v.placed(f, fn.Function)
 		if fn.Inlined {
 			text += s.faint.Sprint(" (inlined)")
 		}
@@ -175,19 +173,18 @@ func (v *stacksView) folded(w io.Writer) error {
 	var b strings.Builder
 	for _, g := range v.groups {
 		var names []string
-		for _, f := range g.stack.Frames {
-			for _, fn := range v.functions(f) {
-				name := v.name(&fn)
-				switch {
-				case f.Signal:
-					name = "<signal handler called>"
-				case name == "" && fn.Module != nil:
-					name = fmt.Sprintf("%s+%#x", fn.ModuleName(), fn.ModuleOffset)
-				case name == "":
-					name = f.PC.String()
-				}
-				names = append(names, printable(strings.ReplaceAll(name, ";", ":")))
+		for _, x := range v.shown(&g.stack) {
+			f := g.stack.Frames[x.frame]
+			name := v.name(x.Function)
+			switch {
+			case f.Signal:
+				name = "<signal handler called>"
+			case name == "" && x.Module != nil:
+				name = fmt.Sprintf("%s+%#x", x.ModuleName(), x.ModuleOffset)
+			case name == "":
+				name = f.PC.String()
 			}
+			names = append(names, printable(strings.ReplaceAll(name, ";", ":")))
 		}
 		slices.Reverse(names)
 		fmt.Fprintf(&b, "%s %d\n", strings.Join(names, ";"), len(g.threads))

@@ -3,11 +3,8 @@
 package stream
 
 import (
-<<<<<<< HEAD
 	"io"
-=======
 	"io/fs"
->>>>>>> eaf735a (Use the file that an earlier call with --keep unpacked, once it is proved to be this core)
 	"os"
 	"runtime"
 )
@@ -24,9 +21,8 @@ func anonymous(dir string) (*os.File, error) {
 
 func renameToNew(from, to string) error { return linkToNew(from, to) }
 
-<<<<<<< HEAD
 func widen(io.Reader) {}
-=======
+
 // Elsewhere a kept file is compared each time, and its folder trusted.
 
 func remember(*os.File, fs.FileInfo) {}
@@ -37,6 +33,5 @@ func Forget(*os.File) {}
 func recalls(*os.File, fs.FileInfo) bool { return false }
 
 func ours(fs.FileInfo) bool { return true }
->>>>>>> eaf735a (Use the file that an earlier call with --keep unpacked, once it is proved to be this core)
 
 func room(*os.File) (size, free uint64, err error) { return 0, 0, nil }
