@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/nptl"
@@ -186,13 +187,13 @@ func phantoms(r *Report) []Finding {
 	return out
 }
 
-// threadsWithoutHandle finds threads that libthread_db knows nothing of. On
-// ppc64, s390x and riscv64 it finds their descriptors by register.
+// threadsWithoutHandle finds threads that are on none of the lists that
+// libthread_db goes through.
 func threadsWithoutHandle(r *Report) []Finding {
 	if !r.usesPthreads() || !r.Debugger.ThreadDebugging {
 		return nil
 	}
-	var refused, leaving []int
+	var refused, byRegister, leaving []int
 	for i := range r.Core.Threads {
 		t := r.Process.Threads[i]
 		// No debugger looks at the lists of a second copy of the library.
@@ -204,16 +205,30 @@ func threadsWithoutHandle(r *Report) []Finding {
 			leaving = append(leaving, r.Core.Threads[i].TID)
 			continue
 		}
+		if r.foundByRegister(i) {
+			byRegister = append(byRegister, r.Core.Threads[i].TID)
+			continue
+		}
 		refused = append(refused, r.Core.Threads[i].TID)
 	}
+	const origin = "Such threads are made by clone(2) without pthread_create, by a runtime of their own, or by a second copy of glibc (dlmopen)."
 	var out []Finding
 	if len(refused) > 0 {
 		out = append(out, Finding{
 			ID:       ThreadWithoutHandle,
 			Severity: Warning,
 			Summary:  fmt.Sprintf("gdb will refuse the thread-locals of %s: glibc knows nothing of %s", count(refused, "thread"), pronoun(refused)),
-			Detail:   "Such threads are made by clone(2) without pthread_create, by a runtime of their own, or by a second copy of glibc (dlmopen).",
+			Detail:   origin,
 			TIDs:     refused,
+		})
+	}
+	if arch := r.Core.Arch.Name; len(byRegister) > 0 {
+		out = append(out, Finding{
+			ID:       ThreadWithoutHandle,
+			Severity: Warning,
+			Summary:  fmt.Sprintf("only a gdb that runs on %s will show the thread-locals of %s: glibc knows nothing of %s", arch, count(byRegister, "thread"), pronoun(byRegister)),
+			Detail:   fmt.Sprintf("There libthread_db goes by the thread pointer in the registers. gdb-multiarch on another architecture hands it registers of that one, and refuses. %s", origin),
+			TIDs:     byRegister,
 		})
 	}
 	if len(leaving) > 0 {
@@ -225,6 +240,19 @@ func threadsWithoutHandle(r *Report) []Finding {
 		})
 	}
 	return out
+}
+
+// foundByRegister tells whether libthread_db, where the architecture lets it,
+// finds a descriptor by a thread's registers: its own, or that of the thread with
+// which a raw clone shares its thread pointer.
+func (r *Report) foundByRegister(thread int) bool {
+	t := r.Process.Threads[thread]
+	if !r.Core.Arch.TP.Self || t.PointerSource != nptl.FromNote {
+		return false
+	}
+	return slices.ContainsFunc(r.Process.Threads, func(o nptl.Thread) bool {
+		return o.Pthread != 0 && o.Pointer == t.Pointer
+	})
 }
 
 func count(ids []int, noun string) string {

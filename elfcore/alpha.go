@@ -21,7 +21,7 @@ func alpha() *Arch {
 		SP:         "r30",
 		FP:         "r15",
 		Return:     "r26",
-		TP:         ThreadPointer{Reg: "unique"},
+		TP:         ThreadPointer{Reg: "unique", Self: true},
 		Signals:    bsdSignals,
 		PageSize:   0x2000,
 		TLS:        TLS{Variant: 1, DTV: 0, TCBSize: 16, NoOffset: 0, ForcedDynamic: -1},

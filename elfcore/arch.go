@@ -91,6 +91,10 @@ type ThreadPointer struct {
 	// Selector is a segment register that picks an entry of struct user_desc
 	// (asm/ldt.h) in the note NT_386_TLS.
 	Selector string
+	// Self tells that libthread_db finds a thread that is on no list by these
+	// registers (DB_THREAD_SELF REGISTER in glibc's sysdeps/*/nptl/tls.h). On
+	// other architectures it asks the kernel, which knows nothing of a core.
+	Self bool
 }
 
 // Syscall says where the registers of a blocked thread name its system call.

@@ -24,7 +24,7 @@ func hppa() *Arch {
 		SP:          "r30",
 		FP:          "r3",
 		Return:      "r2",
-		TP:          ThreadPointer{Reg: "cr27"},
+		TP:          ThreadPointer{Reg: "cr27", Self: true},
 		Signals:     hpSignals,
 		PageSize:    0x1000,
 		TLS:         TLS{Variant: 1, DTV: 0, TCBSize: 8, NoOffset: 0, ForcedDynamic: -1},

@@ -22,7 +22,7 @@ func loongarch64() *Arch {
 		SP:         "r3",
 		FP:         "r22",
 		Return:     "r1",
-		TP:         ThreadPointer{Reg: "r2"},
+		TP:         ThreadPointer{Reg: "r2", Self: true},
 		PageSize:   0x1000,
 		TLS:        TLS{Variant: 1, DTV: -16, MuslDTV: -8, NoOffset: -1, ForcedDynamic: -2},
 		Descriptor: Descriptor{Header: 0xc0, RobustHead: []uint64{0x20}},

@@ -42,7 +42,7 @@ func ppc() *Arch {
 		PC:         "nip",
 		SP:         "r1",
 		Return:     "link",
-		TP:         ThreadPointer{Reg: "r2"},
+		TP:         ThreadPointer{Reg: "r2", Self: true},
 		Syscall:    ppcSyscall(),
 		PageSize:   0x1000,
 		TLS:        TLS{Variant: 1, Bias: 0x7000, DTV: -4, MuslDTV: -4, MuslDTPOffset: 0x8000, NoOffset: -1, ForcedDynamic: -2},

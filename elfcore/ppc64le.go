@@ -18,7 +18,7 @@ func ppc64le() *Arch {
 		PC:       "nip",
 		SP:       "r1",
 		Return:   "link",
-		TP:       ThreadPointer{Reg: "r13"},
+		TP:       ThreadPointer{Reg: "r13", Self: true},
 		Syscall:  ppcSyscall(),
 		PageSize: 0x1000,
 		TLS:      TLS{Variant: 1, Bias: 0x7000, DTV: -8, MuslDTV: -8, MuslDTPOffset: 0x8000, NoOffset: -1, ForcedDynamic: -2, GDBLookup: true},

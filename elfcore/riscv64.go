@@ -22,7 +22,7 @@ func riscv64() *Arch {
 		SP:       "sp",
 		FP:       "s0",
 		Return:   "ra",
-		TP:       ThreadPointer{Reg: "tp"},
+		TP:       ThreadPointer{Reg: "tp", Self: true},
 		Syscall:  Syscall{Number: "a7", Args: numbered("a", 6), Return: "a0", Rewound: true, Futex: 98},
 		PageSize: 0x1000,
 		TLS:      TLS{Variant: 1, DTV: -16, MuslDTV: -8, MuslDTPOffset: 0x800, NoOffset: -1, ForcedDynamic: -2, GDBLookup: true},

@@ -26,7 +26,7 @@ func s390() *Arch {
 		SP:          "r15",
 		FP:          "r11",
 		Return:      "r14",
-		TP:          ThreadPointer{Reg: "a0"},
+		TP:          ThreadPointer{Reg: "a0", Self: true},
 		Syscall:     Syscall{Note: ntS390SystemCall, Args: append([]string{"orig_r2"}, numbered("r", 8)[3:]...), Return: "r2", Futex: 238},
 		ThreadNotes: []elf.NType{ntS390SystemCall},
 		PageSize:    0x1000,

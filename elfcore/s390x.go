@@ -29,7 +29,7 @@ func s390x() *Arch {
 		SP:          "r15",
 		FP:          "r11",
 		Return:      "r14",
-		TP:          ThreadPointer{High: "a0", Low: "a1"},
+		TP:          ThreadPointer{High: "a0", Low: "a1", Self: true},
 		Syscall:     Syscall{Note: ntS390SystemCall, Args: append([]string{"orig_r2"}, numbered("r", 8)[3:]...), Return: "r2", Futex: 238},
 		ThreadNotes: []elf.NType{ntS390SystemCall},
 		PageSize:    0x1000,

@@ -26,7 +26,7 @@ func sparc64() *Arch {
 		SP:         "o6",
 		FP:         "i6",
 		Return:     "o7",
-		TP:         ThreadPointer{Reg: "g7"},
+		TP:         ThreadPointer{Reg: "g7", Self: true},
 		Signals:    bsdSignals,
 		PageSize:   0x2000,
 		TLS:        TLS{Variant: 2, DTV: 8, MuslDTV: 8, NoOffset: 0, ForcedDynamic: -1},
