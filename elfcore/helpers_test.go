@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/internal/coretest"
 )
@@ -158,19 +156,11 @@ func foreign(t testing.TB, name string) []byte {
 // where there is none the test is skipped.
 func shared(t testing.TB, path ...string) []byte {
 	t.Helper()
-	packed, err := os.ReadFile(filepath.Join(append([]string{"..", "..", "shared"}, path...)...))
-	if errors.Is(err, os.ErrNotExist) {
+	packed := filepath.Join(append([]string{"..", "..", "shared"}, path...)...)
+	if _, err := os.Stat(packed); errors.Is(err, os.ErrNotExist) {
 		t.Skipf("NOT RUN: %s is not beside the project", filepath.Join(path...))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoder, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer decoder.Close()
-	b, err := decoder.DecodeAll(packed, nil)
+	b, err := os.ReadFile(coretest.Unzstd(t, packed, t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,12 @@ import (
 	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/corethreads/corethreads/internal/coretest"
 )
 
 // casesDir holds many real cores of all architectures, where there is a copy
@@ -25,26 +24,7 @@ func unpackCase(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 	for _, path := range files {
-		in, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		z, err := zstd.NewReader(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := os.Create(filepath.Join(to, strings.TrimSuffix(filepath.Base(path), ".zst")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(out, z); err != nil {
-			t.Fatal(err)
-		}
-		z.Close()
-		in.Close()
-		if err := out.Close(); err != nil {
-			t.Fatal(err)
-		}
+		coretest.Unzstd(t, path, to)
 	}
 }
 

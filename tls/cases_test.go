@@ -8,41 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/corethreads/corethreads/elfcore"
 	"github.com/corethreads/corethreads/internal/coretest"
 	"github.com/corethreads/corethreads/module"
 	"github.com/corethreads/corethreads/nptl"
 	"github.com/corethreads/corethreads/tls"
 )
-
-// unzstd unpacks a file, named without its ending, into a folder.
-func unzstd(t *testing.T, path, dir string) string {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	d, err := zstd.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	to := filepath.Join(dir, strings.TrimSuffix(filepath.Base(path), ".zst"))
-	out, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.WriteTo(out); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return to
-}
 
 // verdict is what a variable of a thread came to, the best first. Untouched
 // ones have no block, or their initial value where the block is static.
@@ -104,7 +75,7 @@ func judgeCase(t *testing.T, root, dir string) (out [3]tally) {
 	for _, from := range []string{dir, filepath.Join(root, "libs", set)} {
 		packed, _ := filepath.Glob(filepath.Join(from, "*.zst"))
 		for _, path := range packed {
-			if to := unzstd(t, path, tmp); filepath.Base(to) == "exe" {
+			if to := coretest.Unzstd(t, path, tmp); filepath.Base(to) == "exe" {
 				exe = to
 			}
 		}

@@ -1,8 +1,10 @@
 package coretest
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -24,22 +26,31 @@ func UnpackExe(t testing.TB, name string) string {
 
 func unpack(t testing.TB, name, file string) string {
 	t.Helper()
-	packed, err := os.ReadFile(testdata(t, "cores", name, file+".zst"))
+	return Unzstd(t, testdata(t, "cores", name, file+".zst"), t.TempDir())
+}
+
+// Unzstd decompresses a file into a folder, and gives the path that it has there:
+// its own name without the ending.
+func Unzstd(t testing.TB, path, folder string) string {
+	t.Helper()
+	in, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	decoder, err := zstd.NewReader(nil)
+	defer in.Close()
+	decoder, err := zstd.NewReader(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer decoder.Close()
-	unpacked, err := decoder.DecodeAll(packed, nil)
+	to := filepath.Join(folder, strings.TrimSuffix(filepath.Base(path), ".zst"))
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700)
 	if err != nil {
-		t.Fatalf("%s of %s: %v", file, name, err)
-	}
-	path := filepath.Join(t.TempDir(), file)
-	if err := os.WriteFile(path, unpacked, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return path
+	_, err = decoder.WriteTo(out)
+	if err := errors.Join(err, out.Close()); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return to
 }
