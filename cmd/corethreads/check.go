@@ -28,12 +28,7 @@ that could not be read.`,
 		Args: wants("CORE..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			first := true
-			return eachCore(cmd, args, func(w io.Writer, path string) (int, error) {
-				r, err := g.load(cmd, path)
-				if err != nil {
-					return exitFailed, err
-				}
-				defer r.close()
+			return eachCore(cmd, args, g.load, func(w io.Writer, path string, r *loaded) (int, error) {
 				r.addLocks(path)
 				r.addCrash()
 				code := exitDone

@@ -35,29 +35,39 @@ func (l *loaded) close() {
 
 // load opens a core, finds its files and diagnoses it. The caller closes it.
 func (g *globals) load(cmd *cobra.Command, path string) (*loaded, error) {
-	c, set, err := g.loadModules(cmd, path)
+	o, err := g.loadModules(cmd, path)
 	if err != nil {
 		return nil, err
 	}
-	l := &loaded{modules: set, symbols: symbols(set)}
-	l.Report = diagnose.Core(c, nptl.Read(c, l.symbols), diagnose.WithNames(l.symbol))
+	l := &loaded{modules: o.modules, symbols: symbols(o.modules)}
+	l.Report = diagnose.Core(o.core, nptl.Read(o.core, l.symbols), diagnose.WithNames(l.symbol))
 	return l, nil
 }
 
-// loadModules opens a core and finds its files, for what needs no descriptors of
-// threads. The caller closes both.
-func (g *globals) loadModules(cmd *cobra.Command, path string) (*elfcore.Core, *module.Set, error) {
+// opened is one core with its files, for what needs no descriptors of threads.
+type opened struct {
+	core    *elfcore.Core
+	modules *module.Set
+}
+
+func (o *opened) close() {
+	o.modules.Close()
+	o.core.Close()
+}
+
+// loadModules opens a core and finds its files. The caller closes it.
+func (g *globals) loadModules(cmd *cobra.Command, path string) (*opened, error) {
 	c, err := g.open(cmd, path)
 	if err != nil {
-		return nil, nil, withPath(path, err)
+		return nil, withPath(path, err)
 	}
 	set, err := g.files.load(cmd.Context(), c)
 	if err != nil {
 		c.Close()
-		return nil, nil, withPath(path, err)
+		return nil, withPath(path, err)
 	}
 	tellRejected(cmd.ErrOrStderr(), set)
-	return c, set, nil
+	return &opened{c, set}, nil
 }
 
 // staticTLS tells package fixup which modules have thread-locals beside each
@@ -141,12 +151,17 @@ func commandFor(cmd *cobra.Command, core, other string) string {
 	return line
 }
 
-// eachCore runs a command for several cores. One that fails does not keep the
-// others from being looked at; the worst exit code wins.
-func eachCore(cmd *cobra.Command, paths []string, one func(w io.Writer, path string) (int, error)) error {
+// eachCore runs a command for several cores, which it loads. One that fails does
+// not keep the others from being looked at; the worst exit code wins.
+func eachCore[T interface{ close() }](cmd *cobra.Command, paths []string, load func(*cobra.Command, string) (T, error), one func(w io.Writer, path string, l T) (int, error)) error {
 	worst := exitDone
 	for _, path := range paths {
-		code, err := one(cmd.OutOrStdout(), path)
+		code := exitFailed
+		l, err := load(cmd, path)
+		if err == nil {
+			code, err = one(cmd.OutOrStdout(), path, l)
+			l.close()
+		}
 		if err != nil {
 			if cmd.Context().Err() != nil || len(paths) == 1 {
 				return err
@@ -160,6 +175,15 @@ func eachCore(cmd *cobra.Command, paths []string, one func(w io.Writer, path str
 		return exit(worst)
 	}
 	return nil
+}
+
+// hasThread says so where a core does not have the thread that was asked for.
+func hasThread(cmd *cobra.Command, c *elfcore.Core, path string, tid int) bool {
+	if c.Thread(tid) != nil {
+		return true
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: %s has no thread %d; corethreads threads lists them\n", printable(coreName(path)), tid)
+	return false
 }
 
 // fixedName proposes a name for the repaired core: beside the core, or in the

@@ -106,12 +106,7 @@ not be read.`,
 				return usageError(cmd, "%v", err)
 			}
 			first := true
-			return eachCore(cmd, args, func(w io.Writer, path string) (int, error) {
-				l, err := g.load(cmd, path)
-				if err != nil {
-					return exitFailed, err
-				}
-				defer l.close()
+			return eachCore(cmd, args, g.load, func(w io.Writer, path string, l *loaded) (int, error) {
 				view := newLocksView(l, locks.Analyze(l.Core, l.Process, l.modules), g, f, path)
 				if f.held {
 					if err := view.findHeld(cmd); err != nil {
@@ -126,8 +121,7 @@ not be read.`,
 				switch {
 				case f.explain != "":
 					return view.explain(w, cmd.ErrOrStderr(), style, object)
-				case f.thread != 0 && l.Core.Thread(f.thread) == nil:
-					fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: %s has no thread %d; corethreads threads lists them\n", printable(coreName(path)), f.thread)
+				case f.thread != 0 && !hasThread(cmd, l.Core, path, f.thread):
 					return exitFindings, nil
 				case g.json:
 					return view.code(), writeJSON(w, view.document())

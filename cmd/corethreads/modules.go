@@ -58,17 +58,11 @@ Exit status: 0, or 2 for a core that could not be read.`,
   corethreads modules --map /opt/app=$PWD/build --lib-dir ./libs core.123`,
 		Args: wants("CORE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return eachCore(cmd, args, func(w io.Writer, path string) (int, error) {
-				core, set, err := g.loadModules(cmd, path)
-				if err != nil {
-					return exitFailed, err
-				}
-				defer core.Close()
-				defer set.Close()
+			return eachCore(cmd, args, g.loadModules, func(w io.Writer, path string, o *opened) (int, error) {
 				if g.json {
-					return exitDone, writeJSON(w, newModulesDocument(path, set))
+					return exitDone, writeJSON(w, newModulesDocument(path, o.modules))
 				}
-				return exitDone, writeModules(w, newStyle(w, g.color), g, set)
+				return exitDone, writeModules(w, newStyle(w, g.color), g, o.modules)
 			})
 		},
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corethreads/corethreads/elfcore"
-	"github.com/corethreads/corethreads/module"
 	"github.com/corethreads/corethreads/unwind"
 )
 
@@ -81,18 +80,11 @@ read.`,
 		Args: wants("CORE..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			first := true
-			return eachCore(cmd, args, func(w io.Writer, path string) (int, error) {
-				core, set, err := g.loadModules(cmd, path)
-				if err != nil {
-					return exitFailed, err
-				}
-				defer core.Close()
-				defer set.Close()
-				if f.thread != 0 && core.Thread(f.thread) == nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: %s has no thread %d; corethreads threads lists them\n", printable(coreName(path)), f.thread)
+			return eachCore(cmd, args, g.loadModules, func(w io.Writer, path string, o *opened) (int, error) {
+				if f.thread != 0 && !hasThread(cmd, o.core, path, f.thread) {
 					return exitFindings, nil
 				}
-				v := newStacksView(core, set, g, f, path)
+				v := newStacksView(o, g, f, path)
 				switch {
 				case g.json:
 					return exitDone, writeJSON(w, v.document())
@@ -119,8 +111,7 @@ read.`,
 
 // stacksView is the stacks of one core on their way to the reader.
 type stacksView struct {
-	core     *elfcore.Core
-	modules  *module.Set
+	*opened
 	unwinder *unwind.Unwinder
 	globals  *globals
 	flags    stacksFlags

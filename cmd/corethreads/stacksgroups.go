@@ -6,18 +6,17 @@ import (
 	"strings"
 
 	"github.com/corethreads/corethreads/elfcore"
-	"github.com/corethreads/corethreads/module"
 	"github.com/corethreads/corethreads/unwind"
 )
 
 // newStacksView walks the stacks and groups them.
-func newStacksView(core *elfcore.Core, set *module.Set, g *globals, f stacksFlags, path string) *stacksView {
-	v := &stacksView{core: core, modules: set, unwinder: unwind.New(core, set), globals: g, flags: f, path: path, mains: make(map[elfcore.Addr]bool), texts: make(map[place]string)}
+func newStacksView(o *opened, g *globals, f stacksFlags, path string) *stacksView {
+	v := &stacksView{opened: o, unwinder: unwind.New(o.core, o.modules), globals: g, flags: f, path: path, mains: make(map[elfcore.Addr]bool), texts: make(map[place]string)}
 	v.unwinder.ReadAhead()
 	known := make(map[string]*stackGroup)
-	crashed := core.CrashThread()
-	for i := range core.Threads {
-		t := &core.Threads[i]
+	crashed := o.core.CrashThread()
+	for i := range o.core.Threads {
+		t := &o.core.Threads[i]
 		if f.thread != 0 && t.TID != f.thread {
 			continue
 		}

@@ -29,12 +29,7 @@ Exit status: 0, or 2 for a core that could not be read.`,
   corethreads threads --json core.123 | jq '.handles[] | select(.state == "zombie")'`,
 		Args: wants("CORE..."),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return eachCore(cmd, args, func(w io.Writer, path string) (int, error) {
-				r, err := g.load(cmd, path)
-				if err != nil {
-					return exitFailed, err
-				}
-				defer r.close()
+			return eachCore(cmd, args, g.load, func(w io.Writer, path string, r *loaded) (int, error) {
 				if g.json {
 					return exitDone, writeJSON(w, newThreadsDocument(path, r))
 				}
