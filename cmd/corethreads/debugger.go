@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -25,13 +27,16 @@ func findDebugger(name string, arch *elfcore.Arch) (debuggerProgram, error) {
 	if name == "gdb" && !slices.Contains(nativeArchs(), arch.Name) {
 		names = []string{"gdb-multiarch", "gdb"}
 	}
-	var err error
 	for _, n := range names {
+		var err error
 		if p.path, err = exec.LookPath(n); err == nil {
 			return p, nil
 		}
+		if !errors.Is(err, exec.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
+			return p, fmt.Errorf("%s cannot be run: %w", n, withoutPath(errors.Unwrap(err)))
+		}
 	}
-	return p, fmt.Errorf("there is no debugger %s here: %w", name, err)
+	return p, fmt.Errorf("there is no debugger %s here; --debugger names another", name)
 }
 
 // nativeArchs are the architectures that a debugger for this machine alone

@@ -76,6 +76,9 @@ type locksFlags struct {
 	explain string
 }
 
+// locksForms are flags of which each shows something else.
+var locksForms = []string{"all", "thread", "dot", "held", "explain"}
+
 func newLocks(g *globals) *cobra.Command {
 	var f locksFlags
 	cmd := &cobra.Command{
@@ -100,6 +103,15 @@ not be read.`,
   corethreads locks core.123 --explain 0x7ff7462590a0
   corethreads locks core.123 --dot | dot -Tsvg > locks.svg`,
 		Args: wants("CORE..."),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := positive(cmd, "thread"); err != nil {
+				return err
+			}
+			if err := notTogether(cmd, "json", "dot"); err != nil {
+				return err
+			}
+			return notTogether(cmd, locksForms...)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			object, err := f.address()
 			if err != nil {
@@ -138,7 +150,7 @@ not be read.`,
 	fl.BoolVar(&f.dot, "dot", false, "write the graph of threads and locks for graphviz")
 	fl.BoolVar(&f.held, "held", false, "list the mutexes that each thread holds, by a search of memory")
 	fl.StringVar(&f.explain, "explain", "", "decode the object at this address (0x…) as each thing it could be")
-	cmd.MarkFlagsMutuallyExclusive("all", "thread", "dot", "held", "explain")
+	cmd.MarkFlagsMutuallyExclusive(locksForms...) // completion leaves the others out
 	return cmd
 }
 

@@ -72,6 +72,17 @@ debuggers will be wrong about the core, and repairs it so that they are right.`,
 		return fmt.Errorf("%w\ntry: %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newCheck(g), newFix(g), newApply(g), newUndo(g), newThreads(g), newModules(g), newTLS(g), newLocks(g), newDebug(g), newGDBScript(g), newStacks(g))
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			cmd.Args = knownTopic
+		case "completion":
+			cmd.Args = noSuchShell
+			cmd.RunE = func(*cobra.Command, []string) error { return nil } // Args refuses all
+		}
+	}
 	return root
 }
 

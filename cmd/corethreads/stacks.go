@@ -78,6 +78,12 @@ read.`,
   corethreads stacks core.123 --folded | flamegraph.pl > stacks.svg
   corethreads stacks core.123 --json | jq '.groups[0].frames[].symbol'`,
 		Args: wants("CORE..."),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := positive(cmd, "thread", "frames"); err != nil {
+				return err
+			}
+			return notTogether(cmd, "json", "folded")
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			first := true
 			return eachCore(cmd, args, g.loadModules, func(w io.Writer, path string, o *opened) (int, error) {

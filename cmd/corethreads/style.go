@@ -19,6 +19,9 @@ type style struct {
 // textWidth is what paragraphs are wrapped to where no terminal tells.
 const textWidth = 80
 
+// leastWidth is how narrow text is made at the most.
+const leastWidth = 30
+
 // newStyle looks at where the text goes, at --color and at NO_COLOR.
 func newStyle(w io.Writer, when string) *style {
 	s := &style{
@@ -32,8 +35,8 @@ func newStyle(w io.Writer, when string) *style {
 	on := when == "always"
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		on = on || when == "auto" && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width >= 40 {
-			s.width = min(width, 120)
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			s.width = min(max(width, leastWidth), 120)
 		}
 	}
 	s.colours = on

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
+	"github.com/corethreads/corethreads/diagnose"
 	"github.com/corethreads/corethreads/module"
 	"github.com/corethreads/corethreads/tls"
 )
@@ -183,14 +185,26 @@ func (r *tlsRun) grouped(v *found) [][]string {
 	return rows
 }
 
-// hint says in a line when gdb will disagree.
+// hint says in a line when gdb will disagree about what was shown.
 func (r *tlsRun) hint(w io.Writer, s *style) error {
-	errs := errorsOf(r.Report)
-	if len(errs) == 0 || r.globals.quiet {
+	if r.globals.quiet {
 		return nil
 	}
-	_, err := io.WriteString(w, "\n"+s.wrap(fmt.Sprintf("gdb will disagree: %s (corethreads check says why)", errs[0].Summary), ""))
-	return err
+	for _, f := range errorsOf(r.Report) {
+		if r.concerns(&f) {
+			_, err := io.WriteString(w, "\n"+s.wrap(fmt.Sprintf("gdb will disagree: %s (corethreads check says why)", f.Summary), ""))
+			return err
+		}
+	}
+	return nil
+}
+
+// concerns tells whether a finding is about a thread that is shown, or about all.
+func (r *tlsRun) concerns(f *diagnose.Finding) bool {
+	return len(f.TIDs) == 0 || slices.ContainsFunc(r.threads, func(t tls.Thread) bool {
+		tid := r.tid(t)
+		return tid != nil && slices.Contains(f.TIDs, *tid)
+	})
 }
 
 // writeBlocks lists the modules with thread-local storage and each thread's

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,6 +48,51 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 		return usageError(cmd, "a command comes first: corethreads check %s", shellQuote(args[0]))
 	}
 	return usageError(cmd, "there is no command %q", args[0])
+}
+
+// knownTopic refuses help about what is no command.
+func knownTopic(cmd *cobra.Command, args []string) error {
+	if found, _, err := cmd.Root().Find(args); err != nil || found == cmd.Root() {
+		return noSuchCommand(cmd.Root(), args)
+	}
+	return nil
+}
+
+// noSuchShell refuses what stands where the name of a shell should.
+func noSuchShell(cmd *cobra.Command, args []string) error {
+	var shells []string
+	for _, shell := range cmd.Commands() {
+		shells = append(shells, shell.Name())
+	}
+	if len(args) == 0 {
+		return usageError(cmd, "completion wants a shell: %s", orList(shells))
+	}
+	return usageError(cmd, "there is no completion for %q, but for %s", args[0], andList(shells))
+}
+
+// positive checks numbers that were given by flags.
+func positive(cmd *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		f := cmd.Flags().Lookup(name)
+		if n, err := strconv.Atoi(f.Value.String()); f.Changed && (err != nil || n < 1) {
+			return usageError(cmd, "--%s wants a number from 1 on, not %s", name, f.Value)
+		}
+	}
+	return nil
+}
+
+// notTogether checks that no more than one of several flags was given.
+func notTogether(cmd *cobra.Command, flags ...string) error {
+	var given []string
+	for _, name := range flags {
+		if cmd.Flags().Changed(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	if len(given) > 1 {
+		return usageError(cmd, "%s cannot be given together", andList(given))
+	}
+	return nil
 }
 
 // exactlyOne checks that one of several flags was given, each of which says

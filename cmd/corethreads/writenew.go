@@ -22,6 +22,9 @@ func writeNew(path string, data []byte, core *os.File, force bool) error {
 			return fmt.Errorf("%s is no regular file; name another one", path)
 		}
 	}
+	if dir := filepath.Dir(path); !isFolder(dir) {
+		return fmt.Errorf("%s: there is no folder %s", path, dir)
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".corethreads-*.partial")
 	if err != nil {
 		return fmt.Errorf("%s cannot be written: %w", path, withoutPath(err))
