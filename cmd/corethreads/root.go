@@ -103,6 +103,9 @@ func (g *globals) validate() error {
 			return fmt.Errorf("--%s is auto, always or never, not %q", flag, value)
 		}
 	}
+	if g.tempDir != "" && !isFolder(g.tempDir) {
+		return fmt.Errorf("--tmp-dir: there is no folder %s", g.tempDir)
+	}
 	if g.quiet && g.verbose {
 		return errors.New("-q (quiet) and -v (verbose) cannot be given together")
 	}
