@@ -1,147 +1,270 @@
 package unwind
 
 import (
+	"crypto/sha256"
 	"debug/elf"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/corethreads/corethreads/internal/coretest"
 )
 
-// TestRowsEqualReadelf compares every row of the .eh_frame of this machine's C
-// library, loader and C++ library with what readelf makes of it: the CFA and
-// every register. It also finds every function through .eh_frame_hdr.
+// TestRowsEqualReadelf compares every row of the call-frame information of this
+// machine's C library, loader and C++ library with what readelf makes of it: the
+// CFA and every register. It also finds every function through .eh_frame_hdr.
 func TestRowsEqualReadelf(t *testing.T) {
 	for _, name := range []string{"libc.so.6", "ld-linux-x86-64.so.2", "libstdc++.so.6", "libgcc_s.so.1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			gcc := coretest.Tool(t, "g++", "g++")
 			path := strings.TrimSpace(coretest.Output(t, gcc, "-print-file-name="+name))
-			compareRows(t, path, true)
+			if c := compareRows(t, path); c.functions[".eh_frame"] == 0 {
+				t.Errorf("%s has no function in .eh_frame", path)
+			}
 		})
 	}
 }
 
-// TestForeignRowsEqualReadelf does the same for the C libraries of other
-// architectures, where the cases with them are at hand.
+// TestForeignRowsEqualReadelf does the same for the libraries of other
+// architectures, where the cases with them are at hand: equal files once.
 func TestForeignRowsEqualReadelf(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "shared", "cases", "libs", "*", "libc.so.6.zst"))
+	libs := filepath.Join("..", "..", "shared", "cases", "libs")
+	if _, err := os.Stat(libs); err != nil {
+		t.Skip("NOT RUN: there is no ../shared/cases beside the project")
+	}
+	files, err := filepath.Glob(filepath.Join(libs, "*", "*.zst"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	rowsOf := make(map[elf.Machine]int)
+	t.Run("all", func(t *testing.T) {
+		var mu sync.Mutex
+		seen := make(map[[sha256.Size]byte]bool)
+		for _, file := range files {
+			b := unpacked(t, file)
+			if sum := sha256.Sum256(b); seen[sum] {
+				continue
+			} else {
+				seen[sum] = true
+			}
+			t.Run(strings.TrimSuffix(filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file), ".zst"), func(t *testing.T) {
+				t.Parallel()
+				path := filepath.Join(t.TempDir(), "lib.so")
+				if err := os.WriteFile(path, b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				c := compareRows(t, path)
+				mu.Lock()
+				rowsOf[c.machine] += c.rows
+				mu.Unlock()
+			})
+		}
+	})
+	for _, m := range []elf.Machine{elf.EM_X86_64, elf.EM_386, elf.EM_AARCH64, elf.EM_PPC64, elf.EM_RISCV, elf.EM_S390} {
+		if rowsOf[m] == 0 {
+			t.Errorf("no row of %s was compared", m)
+		}
+	}
+}
+
+// TestProgramRowsEqualReadelf does it for programs of all architectures with
+// debug information. Those of ARM have rows in .debug_frame only.
+func TestProgramRowsEqualReadelf(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "testdata", "cores", "*", "exe.zst"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no programs in testdata: %v", err)
+	}
 	for _, file := range files {
-		name := filepath.Join(filepath.Base(filepath.Dir(file)), filepath.Base(file))
-		t.Run(name, func(t *testing.T) {
+		t.Run(filepath.Base(filepath.Dir(file)), func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "lib.so")
-			coretest.Output(t, coretest.Tool(t, "zstd", "zstd"), "-qd", file, "-o", path)
-			compareRows(t, path, false)
+			path := filepath.Join(t.TempDir(), "exe")
+			if err := os.WriteFile(path, unpacked(t, file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if c := compareRows(t, path); c.rows == 0 {
+				t.Error("no row was compared")
+			}
 		})
 	}
 }
 
+func unpacked(t *testing.T, path string) []byte {
+	t.Helper()
+	return []byte(coretest.Output(t, coretest.Tool(t, "zstd", "zstd"), "-dqc", path))
+}
+
 var (
-	fdeLine = regexp.MustCompile(`^([0-9a-f]+) [0-9a-f]+ [0-9a-f]+ FDE cie=[0-9a-f]+ pc=([0-9a-f]+)\.\.([0-9a-f]+)`)
-	rowLine = regexp.MustCompile(`^[0-9a-f]{8,16} `)
+	sectionLine = regexp.MustCompile(`^Contents of the (\S+) section`)
+	fdeLine     = regexp.MustCompile(`^([0-9a-f]+) [0-9a-f]+ [0-9a-f]+ FDE cie=([0-9a-f]+) pc=([0-9a-f]+)\.\.([0-9a-f]+)`)
+	cieLine     = regexp.MustCompile(`^([0-9a-f]+) [0-9a-f]+ [0-9a-f]+ CIE `)
+	rowLine     = regexp.MustCompile(`^[0-9a-f]{8,16} `)
 	// otherRegister is a rule that names a register: r20 (f1).
 	otherRegister = regexp.MustCompile(`\b(r\d+) \(\w+\)`)
 )
 
-func compareRows(t *testing.T, path string, mustHave bool) {
+// compared says how much was held against readelf.
+type compared struct {
+	machine   elf.Machine
+	rows      int
+	functions map[string]int // by section
+}
+
+// printedRow is a row as readelf prints it.
+type printedRow struct {
+	columns []string
+	line    string
+}
+
+// comparison goes through what readelf prints.
+type comparison struct {
+	compared
+	t     *testing.T
+	file  *elf.File
+	names []string
+	table *searchTable // of .eh_frame, where there is one
+
+	section string
+	from    *section
+	fn      *fde
+	// common are the rows of CIEs by their offset; of a function that has no
+	// row of its own, that of its CIE holds.
+	common  map[uint64]printedRow
+	inCIE   bool
+	entry   uint64 // offset of a CIE, or of the CIE of an FDE
+	none    bool   // no row of the function has come yet
+	columns []string
+	// last is a row that a second one for its address may replace.
+	last    printedRow
+	lastLOC string
+}
+
+// compareRows compares all rows of a file, of .eh_frame and of .debug_frame.
+func compareRows(t *testing.T, path string) compared {
+	t.Helper()
 	f, err := elf.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	eh, hdr := f.Section(".eh_frame"), f.Section(".eh_frame_hdr")
-	if eh == nil || hdr == nil {
-		if mustHave {
-			t.Fatalf("%s has no .eh_frame or no .eh_frame_hdr", path)
-		}
-		return // as on ARM, and where there is nothing but a terminator
+	c := &comparison{compared: compared{machine: f.Machine, functions: make(map[string]int)}, t: t, file: f, names: make([]string, maxRegister)}
+	for n := range c.names {
+		c.names[n] = registerName(f.Machine, uint64(n))
 	}
-	data, err := eh.Data()
+	if f.Section(".eh_frame_hdr") != nil {
+		c.table = fileTable(t, f)
+	}
+	out := coretest.Output(t, coretest.Tool(t, "readelf", "binutils"), "-wFN", path)
+	for line := range strings.Lines(out) {
+		c.line(strings.TrimRight(line, "\n"))
+	}
+	c.endFunction()
+	// What readelf does not show must be nothing.
+	for _, name := range []string{".eh_frame", ".debug_frame"} {
+		if s := fileFrames(t, f, name); s != nil && len(makeIndex(s).functions) > c.functions[name] {
+			t.Errorf("%d functions in %s, readelf shows %d", len(makeIndex(s).functions), name, c.functions[name])
+		}
+	}
+	t.Logf("%d rows; functions: %v", c.rows, c.functions)
+	return c.compared
+}
+
+// fileFrames opens a section of call-frame information, nil where there is none.
+func fileFrames(t *testing.T, f *elf.File, name string) *section {
+	t.Helper()
+	h := f.Section(name)
+	if h == nil || h.Type == elf.SHT_NOBITS {
+		return nil
+	}
+	data, err := h.Data()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &section{image: sectionImage{data, eh.Addr}, order: f.ByteOrder, word: wordOf(f), start: eh.Addr, size: uint64(len(data)), eh: true, cies: make(map[uint64]*cie)}
-	table := fileTable(t, f)
-	cmd := exec.Command(coretest.Tool(t, "readelf", "binutils"), "-wFN", path)
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBUGINFOD_URLS=")
-	out, err := cmd.Output()
+	return &section{image: sectionImage{data, h.Addr}, order: f.ByteOrder, word: wordOf(f), start: h.Addr, size: uint64(len(data)), eh: name == ".eh_frame", cies: make(map[uint64]*cie)}
+}
+
+func (c *comparison) line(line string) {
+	if m := sectionLine.FindStringSubmatch(line); m != nil {
+		c.endFunction()
+		c.section, c.from, c.common = m[1], fileFrames(c.t, c.file, m[1]), make(map[uint64]printedRow)
+		return
+	}
+	if m := fdeLine.FindStringSubmatch(line); m != nil {
+		c.endFunction()
+		c.beginFunction(m[1:])
+		return
+	}
+	if m := cieLine.FindStringSubmatch(line); m != nil {
+		c.endFunction()
+		c.inCIE, c.entry = true, number(c.t, m[1])
+		return
+	}
+	switch {
+	case strings.HasSuffix(line, " ZERO terminator"):
+		c.endFunction()
+	case strings.HasPrefix(strings.TrimSpace(line), "LOC"):
+		c.columns = strings.Fields(line)
+	case rowLine.MatchString(line) && c.inCIE:
+		c.common[c.entry] = printedRow{c.columns, line}
+	case rowLine.MatchString(line) && c.fn != nil:
+		// Of two rows for one address, the second is what holds there.
+		if loc := strings.Fields(line)[0]; loc != c.lastLOC {
+			c.endRow()
+			c.lastLOC = loc
+		}
+		c.last, c.none = printedRow{c.columns, line}, false
+	}
+}
+
+func (c *comparison) beginFunction(m []string) {
+	c.functions[c.section]++
+	at := c.from.start + number(c.t, m[0])
+	var err error
+	if c.fn, err = c.from.fde(at); err != nil {
+		c.t.Fatal(err)
+	}
+	c.entry, c.none = number(c.t, m[1]), true
+	begin, end := number(c.t, m[2]), number(c.t, m[3])
+	if c.fn.begin != begin || c.fn.end != end {
+		c.t.Errorf("FDE at %#x: %#x..%#x, readelf has %#x..%#x", at, c.fn.begin, c.fn.end, begin, end)
+	}
+	if c.table == nil || c.section != ".eh_frame" || begin == end {
+		return
+	}
+	for _, pc := range []uint64{begin, end - 1} {
+		if got, ok := c.table.find(pc); !ok || got != at {
+			c.t.Errorf("the search table has %#x for %#x, not %#x", got, pc, at)
+		}
+	}
+}
+
+// endFunction ends an FDE or a CIE.
+func (c *comparison) endFunction() {
+	if row, ok := c.common[c.entry]; ok && c.fn != nil && c.none && c.fn.begin < c.fn.end {
+		c.last, c.lastLOC = row, fmt.Sprintf("%x", c.fn.begin)
+	}
+	c.endRow()
+	c.fn, c.inCIE, c.lastLOC = nil, false, ""
+}
+
+// endRow compares the last row.
+func (c *comparison) endRow() {
+	if c.last.line == "" {
+		return
+	}
+	c.rows++
+	r, err := c.fn.row(number(c.t, c.lastLOC), 0)
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatalf("row %s: %v", c.lastLOC, err)
 	}
-	names := make([]string, maxRegister)
-	for n := range names {
-		names[n] = registerName(f.Machine, uint64(n))
-	}
-	name := func(n uint64) string { return names[n] }
-	var fn *fde
-	var columns []string
-	rows, functions := 0, 0
-	var last *row
-	var lastLOC, lastLine string
-	finish := func() {
-		if last != nil {
-			rows++
-			compareRow(t, name, lastLOC, columns, strings.Fields(otherRegister.ReplaceAllString(lastLine, "$1")), last)
-		}
-		last = nil
-	}
-	inEH := false
-	for line := range strings.Lines(string(out)) {
-		line = strings.TrimRight(line, "\n")
-		switch m := fdeLine.FindStringSubmatch(line); {
-		case strings.HasPrefix(line, "Contents of the"):
-			finish()
-			inEH = strings.Contains(line, ".eh_frame ")
-		case !inEH:
-		case m != nil:
-			finish()
-			at := eh.Addr + number(t, m[1])
-			if fn, err = s.fde(at); err != nil {
-				t.Fatal(err)
-			}
-			functions++
-			begin, end := number(t, m[2]), number(t, m[3])
-			if fn.begin != begin || fn.end != end {
-				t.Errorf("FDE at %#x: %#x..%#x, readelf has %#x..%#x", at, fn.begin, fn.end, begin, end)
-			}
-			for _, pc := range []uint64{begin, end - 1} {
-				if got, ok := table.find(pc); table != nil && begin < end && (!ok || got != at) {
-					t.Errorf("the search table has %#x for %#x, not %#x", got, pc, at)
-				}
-			}
-		case strings.Contains(line, " CIE "), strings.HasSuffix(line, " ZERO terminator"):
-			finish()
-			fn = nil
-		case strings.HasPrefix(strings.TrimSpace(line), "LOC"):
-			finish()
-			columns = strings.Fields(line)
-		case fn != nil && rowLine.MatchString(line):
-			loc := strings.Fields(line)[0]
-			// Of two rows for one address, the second is what holds there.
-			if loc != lastLOC {
-				finish()
-			}
-			if last, err = fn.row(number(t, loc), 0); err != nil {
-				t.Fatalf("row %s: %v", loc, err)
-			}
-			lastLOC, lastLine = loc, line
-		}
-	}
-	finish()
-	if rows == 0 || functions == 0 {
-		t.Fatalf("readelf shows %d rows of %d functions", rows, functions)
-	}
-	t.Logf("%d rows of %d functions", rows, functions)
+	name := func(n uint64) string { return c.names[n] }
+	compareRow(c.t, name, c.lastLOC, c.last.columns, strings.Fields(otherRegister.ReplaceAllString(c.last.line, "$1")), r)
+	c.last = printedRow{}
 }
 
 func wordOf(f *elf.File) int {
