@@ -96,7 +96,11 @@ func ppc64ABI() *abi {
 }
 
 // s390ABI follows the s390x ELF ABI, 1.2.2: the caller keeps its own stack
-// pointer in r15, which call-frame information saves like any register.
+// pointer in r15, which call-frame information saves like any register. Signal
+// frames are struct rt_sigframe and sigframe of arch/s390/kernel/signal.c: above
+// 160 bytes for the handler, the first has siginfo at 168 and ucontext, with the
+// registers at 40, at 296; the second has struct sigcontext of 16 bytes. The PSW
+// comes first: its mask, then its address.
 func s390ABI() *abi {
 	return &abi{
 		preserved: append(span(6, 13), 15),
@@ -109,6 +113,10 @@ func s390ABI() *abi {
 		},
 		callSize: 6,
 		align:    2,
+		trampolines: []trampoline{
+			{code: []byte{0x0a, 173}, registers: 296 + 40 + 8, order: append([]string{"pswa"}, numbered("r", 16)...)}, // svc 173
+			{code: []byte{0x0a, 119}, registers: 160 + 16 + 8, order: append([]string{"pswa"}, numbered("r", 16)...)}, // svc 119
+		},
 	}
 }
 

@@ -66,7 +66,7 @@ func (w *walker) recover(r *row, e *evaluator, cfa uint64, reg elfcore.Reg) {
 	x := r.rule(number)
 	if x.kind == unspecified {
 		switch {
-		case reg.DWARF == w.file.sp && w.abi.stackIsCFA && !r.signal:
+		case reg.DWARF == w.file.sp && w.abi.stackIsCFA:
 			x = rule{kind: offsetBy}
 		case w.file.preserved[number] || r.signal:
 			x = rule{kind: sameValue}
