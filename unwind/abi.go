@@ -27,6 +27,9 @@ type abi struct {
 	frame *frameRecord
 	// trampolines are the code that a signal handler returns to.
 	trampolines []trampoline
+	// clones are the calls that make threads; nil where the child's registers do
+	// not tell them.
+	clones *cloneCalls
 	// tables names the unwinding information of the ABI that is not read,
 	// empty where there is none but CFI.
 	tables string

@@ -14,6 +14,7 @@ func x8664ABI() *abi {
 		callSize:   x86CallSize,
 		align:      1,
 		frame:      &frameRecord{pointer: 6, previous: 0, link: 8, above: 16},
+		clones:     &cloneCalls{56, 435},
 		trampolines: []trampoline{{
 			code:      []byte{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}, // mov $15,%rax; syscall
 			registers: 40,
@@ -36,6 +37,7 @@ func i386ABI() *abi {
 		callSize:   x86CallSize,
 		align:      1,
 		frame:      &frameRecord{pointer: 5, previous: 0, link: 4, above: 8},
+		clones:     &cloneCalls{120, 435},
 		trampolines: []trampoline{
 			// pop %eax; mov $119,%eax; int $0x80
 			{code: []byte{0x58, 0xb8, 0x77, 0, 0, 0, 0xcd, 0x80}, registers: 4, order: order},

@@ -79,21 +79,21 @@ func (u *Unwinder) systemCall(t *elfcore.Thread) (number uint64, in, known bool)
 	}
 	value := int64(extend(result, u.core.Arch.WordSize()))
 	if s.Rewound {
-		at, known := u.atSystemCall(t)
+		pc, ok := t.PC()
+		if !ok {
+			return number, false, false
+		}
+		at, known := u.systemCallAt(pc)
 		return number, at == 0 || at == 1 && value == interrupted[0], known
 	}
 	return number, slices.Contains(interrupted, value), true
 }
 
-// atSystemCall tells where a thread is by a system call instruction, on
-// architectures where the kernel goes back to it: 0 for in front of it, 1 for
-// behind it. It is not known without the code.
-func (u *Unwinder) atSystemCall(t *elfcore.Thread) (where int, known bool) {
+// systemCallAt tells where an address is by a system call instruction, to which
+// the kernel goes back on some architectures: 0 for in front of it, 1 for behind
+// it. It is not known without the code.
+func (u *Unwinder) systemCallAt(pc elfcore.Addr) (where int, known bool) {
 	instructions := systemCallCode(u.core.Arch.Machine)
-	pc, ok := t.PC()
-	if !ok {
-		return -1, false
-	}
 	for where, back := range []elfcore.Addr{0, 1} {
 		known = false
 		for _, code := range instructions {
@@ -113,6 +113,10 @@ func (u *Unwinder) atSystemCall(t *elfcore.Thread) (where int, known bool) {
 // systemCallCode are the instructions that make a system call, little-endian.
 func systemCallCode(m elf.Machine) [][]byte {
 	switch m {
+	case elf.EM_X86_64:
+		return [][]byte{{0x0f, 0x05}} // syscall
+	case elf.EM_386:
+		return [][]byte{{0xcd, 0x80}} // int $0x80
 	case elf.EM_AARCH64:
 		return [][]byte{{0x01, 0, 0, 0xd4}} // svc #0
 	case elf.EM_RISCV:

@@ -29,8 +29,9 @@ const maxSignals = 256
 // walker is one walk up a stack.
 type walker struct {
 	*Unwinder
-	frame Frame
-	regs  registers
+	thread *elfcore.Thread
+	frame  Frame
+	regs   registers
 	// cfa is that of the frame below, 0 in the beginning and behind a signal
 	// frame; signals are the CFAs of signal frames.
 	cfa     uint64
@@ -54,7 +55,7 @@ func (u *Unwinder) Walk(thread int, visit func(Frame, Registers) bool) (stop str
 	if thread < 0 || thread >= len(u.core.Threads) {
 		return stopNoThread, false
 	}
-	w := &walker{Unwinder: u, innermost: true}
+	w := &walker{Unwinder: u, thread: &u.core.Threads[thread], innermost: true}
 	var ok bool
 	if w.regs, ok = u.file.of(&u.core.Threads[thread]); !ok {
 		return stopNoThread, false
@@ -87,6 +88,9 @@ func (w *walker) end(stop string, whole bool) bool {
 // frame itself.
 func (w *walker) advance() bool {
 	row, err := w.row(uint64(w.frame.Lookup()))
+	if row == nil && w.innermost {
+		row = w.parentRow()
+	}
 	t := w.trampoline()
 	switch {
 	// The code of a trampoline comes first: what AArch64's vDSO had as its
@@ -96,6 +100,8 @@ func (w *walker) advance() bool {
 			return w.end("the registers that a signal saved cannot be read", false)
 		}
 		return w.check(0)
+	case w.innermost && len(w.signals) == 0 && w.newborn():
+		return w.end(stopStart, true)
 	case row != nil:
 		return w.byRow(row)
 	case w.startsThread():

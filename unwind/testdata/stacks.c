@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -247,6 +249,46 @@ static void newborn(void)
 		pause();
 }
 
+/* Holds a new thread of a process at its first instruction, and ends the
+ * process. */
+static void stop_newborn(pid_t process)
+{
+	int status;
+	pid_t of;
+	if (ptrace(PTRACE_SEIZE, process, NULL, PTRACE_O_TRACECLONE) || kill(process, SIGUSR1))
+		_exit(1);
+	while ((of = waitpid(-1, &status, __WALL)) > 0) {
+		if (of != process || !WIFSTOPPED(status))
+			continue;
+		int created = status >> 16 == PTRACE_EVENT_CLONE;
+		if (created)
+			kill(process, SIGABRT);
+		ptrace(PTRACE_CONT, process, NULL, created ? 0 : WSTOPSIG(status));
+	}
+	_exit(0);
+}
+
+static volatile sig_atomic_t seized;
+
+static void on_seized(int sig) { seized = sig; }
+
+/* A thread that has not run yet: its parent waits for the tracer. */
+static void unborn(void)
+{
+	pid_t process = getpid();
+	on_signal(SIGUSR1, on_seized);
+	pid_t tracer = fork();
+	if (tracer == 0)
+		stop_newborn(process);
+	prctl(PR_SET_PTRACER, tracer);
+	while (!seized)
+		usleep(1000);
+	begin(1);
+	start(reader, NULL);
+	for (;;)
+		pause();
+}
+
 static ucontext_t outer, coroutine;
 
 static void in_coroutine(void) { sink = crash(NULL); }
@@ -292,6 +334,8 @@ int main(int argc, char **argv)
 		vforks();
 	else if (!strcmp(what, "newborn"))
 		newborn();
+	else if (!strcmp(what, "unborn"))
+		unborn();
 	else if (!strcmp(what, "coroutine"))
 		contexts();
 	else if (!strcmp(what, "overflow"))
