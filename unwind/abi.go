@@ -27,12 +27,14 @@ type abi struct {
 	frame *frameRecord
 	// trampolines are the code that a signal handler returns to.
 	trampolines []trampoline
+	// exits are code that makes the system call exit, at which a thread's
+	// function returns to clone.
+	exits [][]byte
 	// clones are the calls that make threads; nil where the child's registers do
 	// not tell them.
 	clones *cloneCalls
-	// tables names the unwinding information of the ABI that is not read,
-	// empty where there is none but CFI.
-	tables string
+	// exceptionTables tells that there are those of the ARM exception ABI.
+	exceptionTables bool
 }
 
 // call is what an instruction is that can be a call.

@@ -120,9 +120,12 @@ func s390ABI() *abi {
 	}
 }
 
-// armABI follows AAPCS32. What most ARM files have is neither .eh_frame nor
-// .debug_frame.
+// armABI follows AAPCS32, and struct rt_sigframe and sigframe of
+// arch/arm/kernel/signal.c: ucontext, behind siginfo of 128 bytes in the first,
+// has the registers at 32. What most ARM files have is neither .eh_frame nor
+// .debug_frame, but the tables of the exception ABI.
 func armABI() *abi {
+	armOrder := append(numbered("r", 13), "sp", "lr", "pc")
 	return &abi{
 		preserved:  append(span(4, 11), 13),
 		stackIsCFA: true,
@@ -143,9 +146,21 @@ func armABI() *abi {
 				w&0x0f000000 == 0x0b000000 || w&0xfe000000 == 0xfa000000 || // bl, blx
 				w&0x0ffffff0 == 0x012fff30} // blx register
 		},
-		callSize: 4,
-		align:    2,
-		tables:   "the tables of the ARM exception ABI (.ARM.exidx)",
+		callSize:        4,
+		align:           2,
+		exceptionTables: true,
+		exits: [][]byte{
+			{0x4f, 0xf0, 1, 7, 0, 0xdf},          // mov.w r7,#1; svc 0
+			{1, 0x70, 0xa0, 0xe3, 0, 0, 0, 0xef}, // mov r7,#1; svc 0
+		},
+		trampolines: []trampoline{
+			{code: []byte{0xad, 0x70, 0xa0, 0xe3, 0, 0, 0, 0xef}, registers: 128 + 32, order: armOrder}, // mov r7,#173; svc 0
+			{code: []byte{0x77, 0x70, 0xa0, 0xe3, 0, 0, 0, 0xef}, registers: 32, order: armOrder},       // mov r7,#119; svc 0
+			{code: []byte{0xad, 0x27, 0, 0xdf}, registers: 128 + 32, order: armOrder},                   // the same in Thumb
+			{code: []byte{0x77, 0x27, 0, 0xdf}, registers: 32, order: armOrder},
+			{code: []byte{0x4f, 0xf0, 0xad, 0x07, 0, 0xdf}, registers: 128 + 32, order: armOrder}, // and with mov.w
+			{code: []byte{0x4f, 0xf0, 0x77, 0x07, 0, 0xdf}, registers: 32, order: armOrder},
+		},
 	}
 }
 

@@ -87,6 +87,9 @@ func (w *walker) guess() uint64 {
 		if cfa := w.byEntry(sp); cfa != 0 {
 			return cfa
 		}
+		if cfa := w.byTables(FromTablesInside); cfa != 0 {
+			return cfa
+		}
 	}
 	// A direct call of this very function is the best evidence. A function that
 	// keeps something else in the frame pointer's register has been called

@@ -1,5 +1,11 @@
 package unwind
 
+import (
+	"bytes"
+
+	"github.com/corethreads/corethreads/elfcore"
+)
+
 // starts are the functions of C libraries, loaders and Go's runtime in which a
 // thread, a process or a context begins, where they have no call-frame
 // information that says so.
@@ -13,6 +19,9 @@ var starts = map[string]bool{
 // that make threads are also those that the parent is in; in the child, the
 // system call has returned 0.
 func (w *walker) startsThread() bool {
+	if !w.innermost && w.exitFollows() {
+		return true
+	}
 	sym, _, ok := w.set.Symbolize(w.frame.Lookup())
 	if !ok || !starts[sym.Name] {
 		return false
@@ -24,6 +33,18 @@ func (w *walker) startsThread() bool {
 		if r.Name == w.core.Arch.Syscall.Return {
 			v, ok := w.regs.get(uint64(r.DWARF))
 			return ok && v == 0
+		}
+	}
+	return false
+}
+
+// exitFollows tells whether the frame does nothing more than end the thread: a
+// C library's clone, whose symbol need not reach there.
+func (w *walker) exitFollows() bool {
+	for _, code := range w.abi.exits {
+		b := make([]byte, len(code))
+		if n, err := w.set.ReadMemory(b, elfcore.Addr(w.regs.pc)); err == nil && n == len(b) && bytes.Equal(b, code) {
+			return true
 		}
 	}
 	return false

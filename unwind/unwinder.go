@@ -15,6 +15,11 @@ const (
 	FromCFI Found = "cfi"
 	// FromSignal: by the registers that the kernel saved for a signal handler.
 	FromSignal Found = "signal"
+	// FromTables: by the tables of the ARM exception ABI.
+	FromTables Found = "exception-tables"
+	// FromTablesInside is a guess: by those tables, for a function that was
+	// stopped elsewhere than at a call.
+	FromTablesInside Found = "exception-tables-inside"
 	// FromEntry is a guess: the return address where a call leaves it, since
 	// the function that was called has not moved it, or is none at all.
 	FromEntry Found = "entry"
@@ -26,7 +31,13 @@ const (
 )
 
 // Guessed tells that what the frame was found by can be wrong.
-func (f Found) Guessed() bool { return f == FromEntry || f == FromPointer || f == FromScan }
+func (f Found) Guessed() bool {
+	switch f {
+	case FromTablesInside, FromEntry, FromPointer, FromScan:
+		return true
+	}
+	return false
+}
 
 // Frame is one frame of a stack, as the machine has it; functions that the
 // compiler put into others are in what Functions makes of it.
@@ -80,6 +91,7 @@ type Unwinder struct {
 
 	frames map[*module.Module]*moduleFrames
 	rows   map[uint64]foundRow
+	tables map[uint64][]byte
 	sites  map[uint64]site
 	tramps map[uint64]*trampoline
 	names  map[elfcore.Addr][]Function
@@ -113,6 +125,7 @@ func New(core *elfcore.Core, set *module.Set) *Unwinder {
 		core: core, set: set, abi: a, file: newRegisterFile(core.Arch, a), pac: pacMask(core),
 		frames: make(map[*module.Module]*moduleFrames),
 		rows:   make(map[uint64]foundRow),
+		tables: make(map[uint64][]byte),
 		sites:  make(map[uint64]site),
 		tramps: make(map[uint64]*trampoline),
 		names:  make(map[elfcore.Addr][]Function),

@@ -107,7 +107,13 @@ func (w *walker) advance() bool {
 	case w.startsThread():
 		return w.end(stopStart, true)
 	}
-	cfa := w.guess()
+	cfa := uint64(0)
+	if w.atCall() {
+		cfa = w.byTables(FromTables)
+	}
+	if cfa == 0 {
+		cfa = w.guess()
+	}
 	if cfa == 0 {
 		return w.end(w.nothing(err), false)
 	}
@@ -143,11 +149,8 @@ func (w *walker) byRow(row *row) bool {
 
 // nothing says why there is no caller.
 func (w *walker) nothing(err error) string {
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Sprintf("the call-frame information is damaged (%v), and nothing on the stack looks like a return address", err)
-	case w.abi.tables != "":
-		return fmt.Sprintf("there is no call-frame information for this code; %s are not read, and nothing on the stack looks like a return address", w.abi.tables)
 	}
 	return stopNothing
 }

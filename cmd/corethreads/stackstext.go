@@ -144,9 +144,10 @@ func (v *stacksView) line(b *strings.Builder, s *style, number int, f unwind.Fra
 
 // guesses say by what a frame was guessed.
 var guesses = map[unwind.Found]string{
-	unwind.FromEntry:   "the return address of the last call",
-	unwind.FromPointer: "the frame pointer",
-	unwind.FromScan:    "a search of the stack",
+	unwind.FromTablesInside: "tables that hold at calls only",
+	unwind.FromEntry:        "the return address of the last call",
+	unwind.FromPointer:      "the frame pointer",
+	unwind.FromScan:         "a search of the stack",
 }
 
 // placed names a function with its place, as the flags want it.
