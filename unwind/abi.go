@@ -33,6 +33,9 @@ type abi struct {
 	// clones are the calls that make threads; nil where the child's registers do
 	// not tell them.
 	clones *cloneCalls
+	// prologue reads the first instructions of a function; nil where none is
+	// known that could.
+	prologue func(code []byte, order binary.ByteOrder) *prologue
 	// exceptionTables tells that there are those of the ARM exception ABI.
 	exceptionTables bool
 }

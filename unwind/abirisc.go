@@ -37,6 +37,7 @@ func riscvABI() *abi {
 		preserved:  append([]uint64{2, 3, 4, 8, 9}, span(18, 27)...), // sp gp tp s0-s11
 		stackIsCFA: true,
 		call:       riscvCall,
+		prologue:   riscvPrologue,
 		callSize:   8,
 		align:      2,
 		frame:      &frameRecord{pointer: 8, previous: -16, link: -8, above: 0},
@@ -153,6 +154,7 @@ func armABI() *abi {
 			{0x4f, 0xf0, 1, 7, 0, 0xdf},          // mov.w r7,#1; svc 0
 			{1, 0x70, 0xa0, 0xe3, 0, 0, 0, 0xef}, // mov r7,#1; svc 0
 		},
+		prologue: thumbPrologue,
 		trampolines: []trampoline{
 			{code: []byte{0xad, 0x70, 0xa0, 0xe3, 0, 0, 0, 0xef}, registers: 128 + 32, order: armOrder}, // mov r7,#173; svc 0
 			{code: []byte{0x77, 0x70, 0xa0, 0xe3, 0, 0, 0, 0xef}, registers: 32, order: armOrder},       // mov r7,#119; svc 0

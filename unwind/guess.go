@@ -91,6 +91,9 @@ func (w *walker) guess() uint64 {
 			return cfa
 		}
 	}
+	if cfa := w.byPrologue(sp); cfa != 0 {
+		return cfa
+	}
 	// A direct call of this very function is the best evidence. A function that
 	// keeps something else in the frame pointer's register has been called
 	// from below where that leads to.
@@ -135,7 +138,13 @@ func (w *walker) byEntry(sp uint64) uint64 {
 	}
 	// A return address that leads into the function itself is of a call that
 	// it has made.
-	if w.site(pc).answer != yes || !lost && (w.sameFunction(pc) || w.calls(pc) == no) {
+	// Where the caller's code is not at hand, a link register that leads to
+	// another module is good enough.
+	called := w.site(pc).answer
+	if called == no || called == unknown && (w.file.link < 0 || w.set.At(elfcore.Addr(pc)) == w.set.At(elfcore.Addr(w.regs.pc))) {
+		return 0
+	}
+	if !lost && (w.sameFunction(pc) || w.calls(pc) == no) {
 		return 0
 	}
 	w.caller(pc, cfa, FromEntry)

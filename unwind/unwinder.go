@@ -23,6 +23,8 @@ const (
 	// FromEntry is a guess: the return address where a call leaves it, since
 	// the function that was called has not moved it, or is none at all.
 	FromEntry Found = "entry"
+	// FromPrologue is a guess: by the instructions at the start of the function.
+	FromPrologue Found = "prologue"
 	// FromPointer is a guess: by the frame pointer.
 	FromPointer Found = "frame-pointer"
 	// FromScan is a guess: the first word on the stack that looks like a
@@ -33,7 +35,7 @@ const (
 // Guessed tells that what the frame was found by can be wrong.
 func (f Found) Guessed() bool {
 	switch f {
-	case FromTablesInside, FromEntry, FromPointer, FromScan:
+	case FromTablesInside, FromEntry, FromPrologue, FromPointer, FromScan:
 		return true
 	}
 	return false

@@ -64,10 +64,11 @@ func newStacks(g *globals) *cobra.Command {
 that died first, then the largest group. In brackets is what the threads of a
 group were doing: the system call that they waited in, or running.
 
-It uses call-frame information (.eh_frame, .debug_frame). Where a function has
-none it goes on by the frame pointer, then by a search of the stack, and marks
-the frames that it found so as guesses. Debug information adds files, lines and
-inlined functions. Frames around main are left out.
+It uses call-frame information (.eh_frame, .debug_frame, .ARM.exidx). Where a
+function has none it goes on by the function's first instructions, the frame
+pointer, then by a search of the stack, and marks the frames that it found so as
+guesses. Debug information adds files, lines and inlined functions. Frames
+around main are left out.
 
 With -v it adds addresses, how each frame was found, and the registers.
 

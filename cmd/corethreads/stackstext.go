@@ -146,6 +146,7 @@ func (v *stacksView) line(b *strings.Builder, s *style, number int, f unwind.Fra
 var guesses = map[unwind.Found]string{
 	unwind.FromTablesInside: "tables that hold at calls only",
 	unwind.FromEntry:        "the return address of the last call",
+	unwind.FromPrologue:     "the instructions at the function's start",
 	unwind.FromPointer:      "the frame pointer",
 	unwind.FromScan:         "a search of the stack",
 }
