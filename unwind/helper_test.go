@@ -2,6 +2,7 @@ package unwind_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -39,12 +40,17 @@ type opened struct {
 
 func open(t *testing.T, exe, core string) opened {
 	t.Helper()
+	return openWith(t, core, module.Config{Exe: exe})
+}
+
+func openWith(t *testing.T, core string, cfg module.Config) opened {
+	t.Helper()
 	c, err := elfcore.Open(core)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	set, err := module.Load(context.Background(), c, module.Config{Exe: exe})
+	set, err := module.Load(context.Background(), c, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,20 +73,27 @@ func (n named) function() *unwind.Function { return &n.all[n.which] }
 // a difference.
 func stacks(t *testing.T, exe, core string) map[int][]named {
 	t.Helper()
-	u, ahead := open(t, exe, core), open(t, exe, core)
+	ahead := open(t, exe, core)
 	ahead.ReadAhead()
+	out, early := stacksOf(open(t, exe, core)), stacksOf(ahead)
+	for tid := range out {
+		if !slices.EqualFunc(out[tid], early[tid], func(a, b named) bool {
+			x, y := a.function(), b.function()
+			return a.pc == b.pc && x.Name == y.Name && x.File == y.File && x.Line == y.Line && x.Inlined == y.Inlined
+		}) {
+			t.Errorf("thread %d: the functions are others when debug information is read ahead", tid)
+		}
+	}
+	return out
+}
+
+func stacksOf(u opened) map[int][]named {
 	out := make(map[int][]named)
 	for i := range u.core.Threads {
 		tid := u.core.Threads[i].TID
-		early := ahead.Stack(i, 2000).Frames
 	frames:
-		for k, f := range u.Stack(i, 2000).Frames {
+		for _, f := range u.Stack(i, 2000).Frames {
 			fns := u.Functions(f)
-			if !slices.EqualFunc(fns, ahead.Functions(early[k]), func(a, b unwind.Function) bool {
-				return a.Name == b.Name && a.File == b.File && a.Line == b.Line && a.Inlined == b.Inlined
-			}) {
-				t.Errorf("thread %d, %s: the functions are others when debug information is read ahead", tid, f.PC)
-			}
 			for j := range fns {
 				out[tid] = append(out[tid], named{uint64(f.PC), f, fns, j, fns[j].Module})
 			}
@@ -112,42 +125,57 @@ func compare(t *testing.T, exe, core string, threads int, lines func([]unwind.Fu
 
 func compareFrames(t *testing.T, tid int, ours []named, theirs []coretest.GDBFrame) {
 	t.Helper()
+	for _, d := range differences(ours, theirs) {
+		t.Errorf("thread %d%s", tid, d)
+	}
+}
+
+// onStack are the frames of gdb's that a stack has. gdb adds functions that left
+// by a jump to another, where debug information has the jumps. Where another
+// language has a main of its own, it goes on behind C's.
+func onStack(theirs []coretest.GDBFrame) []coretest.GDBFrame {
 	var want []coretest.GDBFrame
 	for _, f := range theirs {
-		// gdb adds functions that left by a jump to another, where debug
-		// information has the jumps. They have no frame on the stack.
 		if f.Kind != "tailcall" {
 			want = append(want, f)
 		}
-		// Where another language has a main of its own, it goes on behind C's.
 		if f.Name == "main" && f.Kind == "normal" {
 			break
 		}
 	}
+	return want
+}
+
+// differences compares a stack with gdb's, frame for frame.
+func differences(ours []named, theirs []coretest.GDBFrame) []string {
+	var found []string
+	differ := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	want := onStack(theirs)
 	if len(ours) != len(want) {
 		var names []string
 		for _, n := range ours {
 			names = append(names, n.function().Demangled())
 		}
-		t.Errorf("thread %d: %d frames, gdb has %d\n%s\n%+v", tid, len(ours), len(want), strings.Join(names, "\n"), want)
+		differ(": %d frames, gdb has %d\n%s\n%+v", len(ours), len(want), strings.Join(names, "\n"), want)
 	}
 	for i := range min(len(ours), len(want)) {
 		n, g := ours[i], want[i]
 		f := n.function()
 		if n.pc != g.PC || n.frame.Signal != (g.Kind == "sigtramp") || f.Inlined != (g.Kind == "inline") {
-			t.Errorf("thread %d, frame %d: %#x %s (signal %v, inlined %v), gdb has %+v", tid, i, n.pc, f.Name, n.frame.Signal, f.Inlined, g)
-			return
+			differ(", frame %d: %#x %s (signal %v, inlined %v), gdb has %+v", i, n.pc, f.Name, n.frame.Signal, f.Inlined, g)
+			return found
 		}
 		if n.frame.Signal {
 			continue
 		}
 		if !sameName(f, g) {
-			t.Errorf("thread %d, frame %d: %s, gdb has %+v", tid, i, f.Demangled(), g)
+			differ(", frame %d: %s, gdb has %+v", i, f.Demangled(), g)
 		}
 		if f.Line != g.Line || g.Line > 0 && filepath.Base(f.File) != g.File {
-			t.Errorf("thread %d, frame %d: %s at %s:%d, gdb has %+v", tid, i, f.Name, f.File, f.Line, g)
+			differ(", frame %d: %s at %s:%d, gdb has %+v", i, f.Name, f.File, f.Line, g)
 		}
 	}
+	return found
 }
 
 // brackets are template arguments, parameters and Rust's implementations.

@@ -48,6 +48,18 @@ var gdbStacksLine = regexp.MustCompile(`(?m)^stacks (.*)$`)
 // the innermost first. Commands come before the core is read.
 func GDBStacks(t testing.TB, exe, core string, commands ...string) map[int][]GDBFrame {
 	t.Helper()
+	return stacksBy(t, GDB, exe, core, commands)
+}
+
+// GDBMultiarchStacks are those that the gdb for every architecture shows. With
+// an exe of "" it gets no program.
+func GDBMultiarchStacks(t testing.TB, exe, core string, commands ...string) map[int][]GDBFrame {
+	t.Helper()
+	return stacksBy(t, GDBMultiarch, exe, core, commands)
+}
+
+func stacksBy(t testing.TB, gdb func(testing.TB, ...string) string, exe, core string, commands []string) map[int][]GDBFrame {
+	t.Helper()
 	script := filepath.Join(t.TempDir(), "stacks.py")
 	if err := os.WriteFile(script, []byte(gdbStacks), 0o600); err != nil {
 		t.Fatal(err)
@@ -56,7 +68,10 @@ func GDBStacks(t testing.TB, exe, core string, commands ...string) map[int][]GDB
 	for _, c := range commands {
 		args = append(args, "-ex", c)
 	}
-	out := GDB(t, append(args, "-ex", "file "+exe, "-ex", "core-file "+core, "-x", script)...)
+	if exe != "" {
+		args = append(args, "-ex", "file "+exe)
+	}
+	out := gdb(t, append(args, "-ex", "core-file "+core, "-x", script)...)
 	m := gdbStacksLine.FindStringSubmatch(out)
 	if m == nil {
 		t.Fatalf("gdb shows no stacks of %s:\n%s", core, out)
