@@ -26,6 +26,10 @@ func (u *unit) readLines(data *dwarf.Data, entry *dwarf.Entry) {
 	var e dwarf.LineEntry
 	start, statement := 0, false
 	for r.Next(&e) == nil && len(out) < maxLines {
+		// Code that belongs to no line goes to the one in front of it, as in gdb.
+		if e.Line == 0 && !e.EndSequence {
+			continue
+		}
 		row := lineRow{e.Address, e.File, int32(e.Line)}
 		if e.EndSequence {
 			row.file, row.line = nil, 0
