@@ -26,12 +26,18 @@ type extent struct {
 
 // unit is one compilation unit.
 type unit struct {
+	entry     dwarf.Offset
 	functions []extent
+	// nested are the functions that stand in others, nil where they have not
+	// been looked for.
+	nested map[dwarf.Offset]bool
 	// scopes are the namespaces and classes around functions, by their entry.
 	scopes map[dwarf.Offset]string
 	lines  []lineRow
 	// files are those of the line table, by number.
 	files []*dwarf.LineFile
+	// isC tells that the names in the source are those of the symbols.
+	isC bool
 }
 
 // maxRanges bounds the ranges that are kept of one module, and of one unit.
@@ -116,7 +122,7 @@ func (d *debugInfo) unitOf(entry dwarf.Offset) *unit {
 	if u != nil {
 		return u
 	}
-	u = &unit{scopes: make(map[dwarf.Offset]string)}
+	u = &unit{entry: entry, scopes: make(map[dwarf.Offset]string)}
 	d.open[entry] = u
 	contained(func() {
 		r := d.data.Reader()
@@ -125,10 +131,11 @@ func (d *debugInfo) unitOf(entry dwarf.Offset) *unit {
 		if err != nil || e == nil {
 			return
 		}
+		u.isC = isC(e)
 		u.readLines(d.data, e)
 		d.readFunctions(u, r)
-		sortExtents(u.functions)
 	})
+	sortExtents(u.functions)
 	return u
 }
 
@@ -178,7 +185,7 @@ func (d *debugInfo) functions(pc uint64, outer Function) []Function {
 		u := d.unitOf(x.entry)
 		var chain []inlined
 		contained(func() {
-			if f := find(u.functions, pc); len(f) > 0 {
+			if f := d.functionsAt(u, pc); len(f) > 0 {
 				chain = d.chain(u, f[0].entry, pc)
 			}
 		})

@@ -199,11 +199,15 @@ func bare(name string, last bool) string {
 	return name
 }
 
-// sameName compares names. Of several symbols at one address, and without
-// debug information, both may pick another.
+// sameName compares names. gdb does not say which function a lambda or a local
+// class is in. Of several symbols at one address, and without debug information,
+// both may pick another.
 func sameName(f *unwind.Function, g coretest.GDBFrame) bool {
 	rust := strings.HasSuffix(g.File, ".rs")
 	if bare(f.Demangled(), rust) == bare(g.Name, rust) || rust && bare(g.Name, rust) == "panic_handler" {
+		return true
+	}
+	if strings.Contains(f.Demangled(), ")::") && strings.HasSuffix(bare(f.Demangled(), false), "::"+bare(g.Name, false)) {
 		return true
 	}
 	if g.Line > 0 || f.Module == nil {

@@ -28,7 +28,7 @@ func (d *debugInfo) chain(u *unit, entry dwarf.Offset, pc uint64) []inlined {
 	if err != nil || e == nil || e.Tag != dwarf.TagSubprogram {
 		return nil
 	}
-	out := []inlined{{name: d.nameOf(u, e)}}
+	out := []inlined{{name: d.ownName(u, e)}}
 	if !e.Children {
 		return out
 	}
