@@ -16,6 +16,10 @@ type debugInfo struct {
 	data  *dwarf.Data
 	units []extent
 	open  map[dwarf.Offset]*unit
+	// calls are those of functions, by their entry; callEntries counts what was
+	// read for them.
+	calls       map[dwarf.Offset]*callSites
+	callEntries int
 }
 
 // extent is an address range of a unit or of a function.
@@ -59,7 +63,7 @@ func openDebugInfo(m *module.Module) *debugInfo {
 	if err != nil {
 		return nil
 	}
-	d := &debugInfo{data: data, open: make(map[dwarf.Offset]*unit)}
+	d := &debugInfo{data: data, open: make(map[dwarf.Offset]*unit), calls: make(map[dwarf.Offset]*callSites)}
 	contained(func() { d.readUnits(units) })
 	if len(d.units) == 0 {
 		return nil

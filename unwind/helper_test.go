@@ -92,8 +92,13 @@ func stacksOf(u opened) map[int][]named {
 	for i := range u.core.Threads {
 		tid := u.core.Threads[i].TID
 	frames:
-		for _, f := range u.Stack(i, 2000).Frames {
+		for _, f := range u.WithTailCalls(u.Stack(i, 2000), 2000).Frames {
 			fns := u.Functions(f)
+			if f.Found == unwind.FromTailCall {
+				// Of a jump from inlined code, gdb shows the innermost function.
+				fns = slices.Clone(fns[:1])
+				fns[0].Inlined = false
+			}
 			for j := range fns {
 				out[tid] = append(out[tid], named{uint64(f.PC), f, fns, j, fns[j].Module})
 			}
@@ -130,15 +135,12 @@ func compareFrames(t *testing.T, tid int, ours []named, theirs []coretest.GDBFra
 	}
 }
 
-// onStack are the frames of gdb's that a stack has. gdb adds functions that left
-// by a jump to another, where debug information has the jumps. Where another
-// language has a main of its own, it goes on behind C's.
+// onStack are the frames of gdb's up to main. Where another language has a main
+// of its own, gdb goes on behind C's.
 func onStack(theirs []coretest.GDBFrame) []coretest.GDBFrame {
 	var want []coretest.GDBFrame
 	for _, f := range theirs {
-		if f.Kind != "tailcall" {
-			want = append(want, f)
-		}
+		want = append(want, f)
 		if f.Name == "main" && f.Kind == "normal" {
 			break
 		}
@@ -161,8 +163,8 @@ func differences(ours []named, theirs []coretest.GDBFrame) []string {
 	for i := range min(len(ours), len(want)) {
 		n, g := ours[i], want[i]
 		f := n.function()
-		if n.pc != g.PC || n.frame.Signal != (g.Kind == "sigtramp") || f.Inlined != (g.Kind == "inline") {
-			differ(", frame %d: %#x %s (signal %v, inlined %v), gdb has %+v", i, n.pc, f.Name, n.frame.Signal, f.Inlined, g)
+		if n.pc != g.PC || n.frame.Signal != (g.Kind == "sigtramp") || f.Inlined != (g.Kind == "inline") || (n.frame.Found == unwind.FromTailCall) != (g.Kind == "tailcall") {
+			differ(", frame %d: %#x %s (by %s, signal %v, inlined %v), gdb has %+v", i, n.pc, f.Name, n.frame.Found, n.frame.Signal, f.Inlined, g)
 			return found
 		}
 		if n.frame.Signal {

@@ -30,6 +30,10 @@ const (
 	// FromScan is a guess: the first word on the stack that looks like a
 	// return address.
 	FromScan Found = "scan"
+	// FromTailCall: the function left by a jump, and has no frame on the stack;
+	// the calls that debugging information lists leave no other way. PC is
+	// where it jumped, the registers are not known.
+	FromTailCall Found = "tail-call"
 )
 
 // Guessed tells that what the frame was found by can be wrong.
@@ -98,6 +102,9 @@ type Unwinder struct {
 	tramps map[uint64]*trampoline
 	names  map[elfcore.Addr][]Function
 	debug  map[*module.Module]*lazyDebugInfo
+	tails  map[called][]Frame
+	// bindings are the functions that names of other modules stand for.
+	bindings map[symbolKey]place
 	// ahead tells that debugging information is read in the background.
 	ahead bool
 	work  int
@@ -125,13 +132,15 @@ func New(core *elfcore.Core, set *module.Set) *Unwinder {
 	a := abiOf(core.Arch)
 	return &Unwinder{
 		core: core, set: set, abi: a, file: newRegisterFile(core.Arch, a), pac: pacMask(core),
-		frames: make(map[*module.Module]*moduleFrames),
-		rows:   make(map[uint64]foundRow),
-		tables: make(map[uint64][]byte),
-		sites:  make(map[uint64]site),
-		tramps: make(map[uint64]*trampoline),
-		names:  make(map[elfcore.Addr][]Function),
-		debug:  make(map[*module.Module]*lazyDebugInfo),
+		frames:   make(map[*module.Module]*moduleFrames),
+		rows:     make(map[uint64]foundRow),
+		tables:   make(map[uint64][]byte),
+		sites:    make(map[uint64]site),
+		tramps:   make(map[uint64]*trampoline),
+		names:    make(map[elfcore.Addr][]Function),
+		debug:    make(map[*module.Module]*lazyDebugInfo),
+		tails:    make(map[called][]Frame),
+		bindings: make(map[symbolKey]place),
 	}
 }
 
