@@ -67,8 +67,9 @@ group were doing: the system call that they waited in, or running.
 It uses call-frame information (.eh_frame, .debug_frame, .ARM.exidx). Where a
 function has none it goes on by the function's first instructions, the frame
 pointer, then by a search of the stack, and marks the frames that it found so as
-guesses. Debug information adds files, lines and inlined functions. Frames
-around main are left out.
+guesses. Debug information adds files, lines and inlined functions, and the
+functions that left by a jump to another (a tail call), where there is only one
+way that they can have gone. Frames around main are left out.
 
 With -v it adds addresses, how each frame was found, and the registers.
 
@@ -158,11 +159,17 @@ func (v *stacksView) name(f *unwind.Function) string {
 // flags say so.
 func (v *stacksView) functions(f unwind.Frame) []unwind.Function {
 	all := v.unwinder.Functions(f)
-	if v.flags.noInline {
+	switch {
+	case v.flags.noInline:
 		// The place is that of the code, which the innermost function has.
 		outer := all[len(all)-1]
 		outer.File, outer.Line = all[0].File, all[0].Line
 		return []unwind.Function{outer}
+	case f.Found == unwind.FromTailCall:
+		// As in gdb: of a jump from inlined code, where in the source it is.
+		inner := all[0]
+		inner.Inlined = false
+		return []unwind.Function{inner}
 	}
 	return all
 }

@@ -41,6 +41,9 @@ func newStacksView(o *opened, g *globals, f stacksFlags, path string) *stacksVie
 		}
 		return len(b.threads) - len(a.threads)
 	})
+	for _, x := range v.groups {
+		x.stack = v.cut(v.unwinder.WithTailCalls(x.stack, 0))
+	}
 	return v
 }
 
@@ -148,7 +151,8 @@ func (r frameRegisters) values() map[string]elfcore.Addr {
 }
 
 // registers are those of the frames of a group that has one thread, where the
-// flags want them: threads with equal stacks still have other registers.
+// flags want them: threads with equal stacks still have other registers. Of
+// functions that left by a jump none are known.
 func (v *stacksView) registers(g *stackGroup) []frameRegisters {
 	if !v.globals.verbose || len(g.threads) > 1 {
 		return nil
@@ -160,6 +164,9 @@ func (v *stacksView) registers(g *stackGroup) []frameRegisters {
 			f = append(f, frameRegister{name, elfcore.Addr(value)})
 		}
 		out = append(out, f)
+		for len(out) < len(g.stack.Frames) && g.stack.Frames[len(out)].Found == unwind.FromTailCall {
+			out = append(out, nil)
+		}
 		return len(out) < len(g.stack.Frames)
 	})
 	return out

@@ -131,6 +131,9 @@ func (v *stacksView) line(b *strings.Builder, s *style, number int, f unwind.Fra
 		if fn.Inlined {
 			text += s.faint.Sprint(" (inlined)")
 		}
+		if f.Found == unwind.FromTailCall {
+			text += s.faint.Sprint(" (tail call)")
+		}
 		if f.Found.Guessed() {
 			text += s.warn.Sprintf(" (a guess by %s)", guesses[f.Found])
 		}
