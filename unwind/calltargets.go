@@ -79,31 +79,39 @@ func (u *Unwinder) target(from described, s callSite) (described, bool) {
 	if s.origin == 0 {
 		return described{}, false
 	}
-	e := from.debug.entryAt(s.origin)
-	if e == nil || e.Tag != dwarf.TagSubprogram {
-		return described{}, false
+	if start, ok := from.debug.startOf(s.origin); ok {
+		return u.startsAt(place{from.module, start})
 	}
-	if flagged(e, dwarf.AttrDeclaration) {
-		if name := from.declared(e); name != "" {
-			return u.named(from.module, name)
-		}
-		return described{}, false
+	if name := from.declared(s); name != "" {
+		return u.named(from.module, name)
 	}
-	start, ok := from.debug.startOf(s.origin)
-	if !ok {
-		return described{}, false
-	}
-	return u.startsAt(place{from.module, start})
+	return described{}, false
 }
 
-// declared is the name of the symbol of a function that is declared. In other
-// languages than C, what has no linkage name may have another symbol.
-func (f described) declared(e *dwarf.Entry) string {
-	name, ok := e.Val(dwarf.AttrLinkageName).(string)
-	if !ok && f.unit.isC {
-		name, _ = e.Val(dwarf.AttrName).(string)
+// declared is the name of the symbol that a call goes to, empty where it is not
+// of a function that is declared only. With link-time optimization another entry
+// stands in front of the declaration. In other languages than C, what has no
+// linkage name may have another symbol.
+func (f described) declared(s callSite) string {
+	at := s.origin
+	for range maxOrigins {
+		e := f.debug.entryAt(at)
+		if e == nil || e.Tag != dwarf.TagSubprogram {
+			return ""
+		}
+		if flagged(e, dwarf.AttrDeclaration) {
+			name, ok := e.Val(dwarf.AttrLinkageName).(string)
+			if !ok && f.unit.isC {
+				name, _ = e.Val(dwarf.AttrName).(string)
+			}
+			return name
+		}
+		var ok bool
+		if at, ok = e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset); !ok {
+			return ""
+		}
 	}
-	return name
+	return ""
 }
 
 // startsAt finds the function that starts at an address.

@@ -169,11 +169,7 @@ func (d *debugInfo) readFunctions(u *unit, r *dwarf.Reader) {
 			return
 		case dwarf.TagNamespace, dwarf.TagClassType, dwarf.TagStructType, dwarf.TagModule, dwarf.TagUnionType:
 			if e.Children && len(scopes) < maxScope {
-				name, ok := e.Val(dwarf.AttrName).(string)
-				if !ok && e.Tag == dwarf.TagNamespace {
-					name = "(anonymous namespace)"
-				}
-				scopes = append(scopes, scope+name+"::")
+				scopes = append(scopes, scope+d.scopeName(e)+"::")
 				continue
 			}
 		}

@@ -59,6 +59,22 @@ func (d *debugInfo) readNested(u *unit) {
 	}
 }
 
+// scopeName is the name of a namespace or class. With link-time optimization it
+// stands in another entry.
+func (d *debugInfo) scopeName(e *dwarf.Entry) string {
+	named := e
+	if origin, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset); ok {
+		if other := d.entryAt(origin); other != nil {
+			named = other
+		}
+	}
+	name, ok := named.Val(dwarf.AttrName).(string)
+	if !ok && e.Tag == dwarf.TagNamespace {
+		return "(anonymous namespace)"
+	}
+	return name
+}
+
 // ownName is the name of a function that has code. One that stands in another
 // function and is not in C has no name that is unique: then its symbol is better.
 func (d *debugInfo) ownName(u *unit, e *dwarf.Entry) string {

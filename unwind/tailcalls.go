@@ -1,7 +1,6 @@
 package unwind
 
 import (
-	"debug/dwarf"
 	"slices"
 
 	"github.com/corethreads/corethreads/elfcore"
@@ -114,10 +113,6 @@ func (u *Unwinder) plain(from described, s callSite, f described) bool {
 	if s.origin == 0 {
 		return true
 	}
-	e := from.debug.entryAt(s.origin)
-	if e == nil || !flagged(e, dwarf.AttrDeclaration) {
-		return false
-	}
-	name := from.declared(e)
+	name := from.declared(s)
 	return name != "" && f.hasName(name)
 }

@@ -40,10 +40,13 @@ func TestTailCallsEqualGDB(t *testing.T) {
 		{"C, 32 bits", "gcc", "tailcalls.c", []string{"-O2", "-m32"}, 31, 0},
 		{"C, optimized more", "gcc", "tailcalls.c", []string{"-O3", "-fno-pie", "-no-pie"}, 31, 20},
 		{"C, functions in sections", "gcc", "tailcalls.c", []string{"-O2", "-ffunction-sections", "-Wl,--gc-sections"}, 31, 20},
+		{"C, optimized when it is linked", "gcc", "tailcalls.c", []string{"-O2", "-flto"}, 31, 3},
+		{"C, optimized for size", "gcc", "tailcalls.c", []string{"-Os", "-fno-plt"}, 31, 20},
 		{"C, no jumps", "gcc", "tailcalls.c", []string{"-O2", "-fno-optimize-sibling-calls"}, 31, 0},
 		{"C, not optimized", "gcc", "tailcalls.c", []string{"-O0"}, 31, 0},
 		{"C++", "g++", "tailcalls.cc", []string{"-O2"}, 12, 14},
 		{"C++, DWARF 4", "g++", "tailcalls.cc", []string{"-O2", "-gdwarf-4"}, 12, 14},
+		{"C++, optimized when it is linked", "g++", "tailcalls.cc", []string{"-O2", "-flto"}, 12, 3},
 		{"C++, no jumps", "g++", "tailcalls.cc", []string{"-O2", "-fno-optimize-sibling-calls"}, 12, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
