@@ -19,7 +19,7 @@ import (
 func TestForms(t *testing.T) {
 	c := coretest.Crash(t, coretest.Compile(t, "tlsforms.cc", "-std=c++17", "-lstdc++"), coretest.Run{})
 	d := open(t, c.Core, module.Config{})
-	if n := d.checkAll(t, c.Truth); n != 17*4 {
+	if n := d.checkAll(t, c.Truth); n != 18*4 {
 		t.Errorf("%d variables were compared", n)
 	}
 	for _, name := range []string{"app::plain", "app::shared", "app::narrow", "global"} {
@@ -138,6 +138,10 @@ func TestNames(t *testing.T) {
 		"Widget::instances":   1,
 		"Widget::Part::parts": 1,
 		"Part::parts":         1,
+		"tagged":              1,
+		"app::tagged":         1,
+		"tagged[abi:second]":  1,
+		"tagged[abi:first]":   0,
 		"dget::instances":     0,
 		"calls":               2,
 		"next()::calls":       1,
@@ -154,7 +158,7 @@ func TestNames(t *testing.T) {
 		"app::":               0,
 		"::global":            1,
 		"::app::plain":        1,
-		"app::*":              16,
+		"app::*":              17,
 		"*::calls":            2,
 		"app::Widget::*":      2,
 		"glob??":              1,

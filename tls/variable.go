@@ -86,8 +86,8 @@ func IsPattern(name string) bool { return strings.ContainsAny(name, "*?[") }
 
 // Find gives the variables of a name among all: those of all modules, but only
 // those of the most exact way to match: the linkage name, the name as in source,
-// its last parts behind "::", the same without parameters of functions and
-// nameless namespaces, a function-local static (GCC's name.N), a part of a Rust
+// its last parts behind "::", the same without parameters of functions, nameless
+// namespaces and tags of ABIs, a function-local static (GCC's name.N), a part of a Rust
 // path. A name that starts with "::" is whole. A pattern must match a whole name.
 // Behind "->" or "." follows a member of the variable, or of what it points at;
 // that takes debug information, and the error says why it cannot be had.
@@ -138,7 +138,8 @@ func (r *Resolver) tellApart(vars []Variable) {
 }
 
 func match(all []Variable, name string) []Variable {
-	if IsPattern(name) {
+	// The tag of an ABI, [abi:cxx11], looks like a pattern.
+	if IsPattern(name) && !strings.Contains(name, "[abi:") {
 		return filter(all, func(v *Variable) bool { return glob(name, v.Linkage) || glob(name, v.Name) })
 	}
 	if whole, ok := strings.CutPrefix(name, "::"); ok {
@@ -179,8 +180,17 @@ func glob(pattern, name string) bool {
 }
 
 // bare leaves out of a name as in source what people leave out: parameters of
-// functions, and nameless namespaces.
+// functions, nameless namespaces, and the tags of ABIs (var[abi:cxx11]), which
+// stand in no source.
 func bare(name string) string {
+	for {
+		before, rest, tagged := strings.Cut(name, "[abi:")
+		_, after, closed := strings.Cut(rest, "]")
+		if !tagged || !closed {
+			break
+		}
+		name = before + after
+	}
 	var b strings.Builder
 	depth := 0
 	for _, c := range name {

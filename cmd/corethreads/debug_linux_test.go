@@ -271,6 +271,19 @@ func TestGDBScript(t *testing.T) {
 	}
 }
 
+// TestGDBScriptTags asks for a variable whose symbol has an ABI tag by its name in
+// source.
+func TestGDBScriptTags(t *testing.T) {
+	crashed := coretest.Crash(t, coretest.Compile(t, "tlsforms.cc", "-std=c++17", "-lstdc++"), coretest.Run{})
+	script := filepath.Join(t.TempDir(), "script.gdb")
+	corethreads(t, exitDone, "gdb-script", crashed.Core, "-o", script)
+	out := coretest.GDB(t, "-x", script, "-ex", `print $tls("app::tagged")`, "-ex", `print $tls("tagged")`)
+	want := fmt.Sprintf("= %s\n", crashed.Truth.Thread(t, "main").TLS["app::tagged"].Value)
+	if strings.Count(out, want) != 2 {
+		t.Errorf("%q is not in it twice:\n%s", want, out)
+	}
+}
+
 // TestGDBScriptWithoutTypes strips the program of its debug information: values
 // then come by their size.
 func TestGDBScriptWithoutTypes(t *testing.T) {

@@ -114,7 +114,7 @@ func gdbScript(path string, l *loaded, files *debugFiles) ([]byte, error) {
 	for _, s := range files.gdbSettings(l) {
 		fmt.Fprintln(&b, s)
 	}
-	b.WriteString("python\nimport gdb\nimport json\n\n")
+	b.WriteString("python\nimport gdb\nimport json\nimport re\n\n")
 	writeGDBLoad(&b, l.Core, files)
 	b.WriteString("\n")
 	if err := writeGDBFunctions(&b, name, l); err != nil {

@@ -35,6 +35,10 @@ def corethreads(data):
     def base(path):
         return path.rsplit("/", 1)[-1]
 
+    def untagged(name):
+        """A name without the tags of ABIs, which stand in no source."""
+        return re.sub(r"\[abi:[^]]*\]", "", name)
+
     def find_variable(asked):
         """The variable of a name: as in the symbol table, as in source, or
         its last parts; FILE:NAME picks one of several modules."""
@@ -47,6 +51,7 @@ def corethreads(data):
             lambda v: v["linkage"] == name,
             lambda v: v["name"] == name,
             lambda v: v["name"].endswith("::" + name),
+            lambda v: ("::" + untagged(v["name"])).endswith("::" + name),
         ):
             found = [v for v in all if matches(v)]
             if module is None:

@@ -51,6 +51,7 @@ thread_local Made dynamic;
 inline thread_local int shared = 101;
 thread_local short narrow = -5;
 thread_local char letter = 'x';
+__attribute__((abi_tag("second"))) thread_local int tagged = 113;
 
 struct Widget {
 	static thread_local int instances;
@@ -126,6 +127,7 @@ const Form forms[] = {
 	{"app::shared", [] { return generic(&app::shared); }, sizeof(int), 101},
 	{"app::narrow", [] { return generic(&app::narrow); }, sizeof(short), -5},
 	{"app::letter", [] { return generic(&app::letter); }, sizeof(char), 'x'},
+	{"app::tagged", [] { return generic(&app::tagged); }, sizeof(int), 113},
 	{"app::Widget::instances", [] { return generic(&app::Widget::instances); }, sizeof(int), 102},
 	{"app::Widget::Part::parts", [] { return generic(&app::Widget::Part::parts); }, sizeof(int), 103},
 	{"app::Box<int>::last", [] { return generic(&app::Box<int>::last); }, sizeof(int), 104},
