@@ -199,6 +199,8 @@ func TestDemangled(t *testing.T) {
 		"_ZN4shop6Basket3addEiPKc", "_ZN4shop5twiceIlEET_S1_", "_ZN4shop4tillE", "_ZZN4shop6Basket3addEiPKcE5calls",
 		"_ZNSt6vectorIiSaIiEE9push_backERKi", "_ZNK4shop6BasketcvbEv", "main", "_ZTW", "_ZN",
 		"_ZN4core3ptr18real_drop_in_place17h0123456789abcdefE", "_RNvCs1234_7mycrate3foo",
+		"_ZN3std3sys9backtrace28__rust_begin_short_backtrace17h0123456789abcdefE", "_ZN3lib5_kept4$LT$17h0123456789abcdefE",
+		"_ZN3lib13_$LT$impl$GT$3run17h0123456789abcdefE",
 	} {
 		s := Symbol{Name: name}
 		if got, want := s.Signature(), hash.ReplaceAllString(filt(t, name), ""); got != want {
