@@ -172,7 +172,7 @@ func newGDBData(name string, l *loaded) gdbData {
 		d.Variables = append(d.Variables, gdbVariable{Linkage: v.Linkage, Name: v.Name, Module: i, Offset: v.Offset, Size: v.Size, Bound: v.Bound})
 	}
 	for _, f := range errorsOf(l.Report) {
-		d.Notes = append(d.Notes, "On this core, as it is, "+f.Summary+".")
+		d.Notes = append(d.Notes, "Without a repair, "+f.Summary+".")
 	}
 	return d
 }
@@ -183,13 +183,7 @@ func newGDBThread(l *loaded, t tls.Thread) gdbThread {
 		x.TID = &l.Core.Threads[t.LWP].TID
 	}
 	if t.Handle >= 0 {
-		if start := l.Process.Handles[t.Handle].StartRoutine; start != nil {
-			text := start.String()
-			if sym, offset, ok := l.modules.Symbolize(*start); ok && offset == 0 {
-				text = sym.Demangled()
-			}
-			x.Start = &text
-		}
+		x.Start = orNull(l.startedAt(l.Process.Handles[t.Handle]))
 	}
 	return x
 }

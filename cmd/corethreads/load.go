@@ -24,6 +24,8 @@ type loaded struct {
 	*diagnose.Report
 	modules *module.Set
 	symbols nptl.Symbols
+	// thumb tells that bit 0 of a pointer to a function marks Thumb code.
+	thumb bool
 	// crash is where the process died, once it has been looked for.
 	crash *crash
 }
@@ -39,7 +41,7 @@ func (g *globals) load(cmd *cobra.Command, path string) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loaded{modules: o.modules, symbols: symbols(o.modules)}
+	l := &loaded{modules: o.modules, symbols: symbols(o.modules), thumb: o.core.Arch.Name == "armhf"}
 	l.Report = diagnose.Core(o.core, nptl.Read(o.core, l.symbols), diagnose.WithNames(l.symbol))
 	return l, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"debug/elf"
 	"fmt"
 	"io"
 	"slices"
@@ -136,11 +137,8 @@ func threadRow(g *globals, r *loaded, thread, handle int) (row []string, remark 
 		if h.Position >= 0 {
 			where = fmt.Sprintf("%s %d", h.List, h.Position)
 		}
-		switch {
-		case h.Initial:
-			start = "main"
-		case h.StartRoutine != nil:
-			start = r.code(*h.StartRoutine)
+		if at := r.startedAt(h); at != "" {
+			start = at
 		}
 		if h.Stack != nil {
 			stack = h.Stack.Range.String()
@@ -168,6 +166,17 @@ func threadRow(g *globals, r *loaded, thread, handle int) (row []string, remark 
 	return row, strings.Join(remarks, ", ")
 }
 
+// startedAt names the function that a thread began in, empty for unknown.
+func (l *loaded) startedAt(h *nptl.Handle) string {
+	switch {
+	case h.Initial:
+		return "main"
+	case h.StartRoutine != nil:
+		return l.code(*h.StartRoutine)
+	}
+	return ""
+}
+
 // code names an address of code: by its symbol, else by the mapped file.
 func (l *loaded) code(a elfcore.Addr) string {
 	if name := l.symbol(a); name != "" {
@@ -182,6 +191,9 @@ func (l *loaded) code(a elfcore.Addr) string {
 // symbol names an address by its symbol, empty for none.
 func (l *loaded) symbol(a elfcore.Addr) string {
 	sym, offset, ok := l.modules.Symbolize(a)
+	if offset == 1 && sym.Type == elf.STT_FUNC && l.thumb {
+		offset = 0
+	}
 	switch {
 	case !ok:
 		return ""
