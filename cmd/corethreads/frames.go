@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/corethreads/corethreads/elfcore"
@@ -31,8 +32,18 @@ func isLibc(m *module.Module) bool {
 	return false
 }
 
-// ownFrames gives a thread's frames from the first that is not the C library's,
-// at most n, in words.
+// headers are where the headers of compilers and libraries are. What they define
+// is everybody's, and says little of where a program was.
+var headers = []string{"/usr/include/", "/usr/lib/", "/usr/local/include/", "/rustc/"}
+
+// inHeader tells whether a function is of a header of a compiler or a library.
+func inHeader(fn *unwind.Function) bool {
+	return slices.ContainsFunc(headers, func(dir string) bool { return strings.HasPrefix(fn.File, dir) })
+}
+
+// ownFrames gives a thread's functions from the first that is not the C library's,
+// at most n, in words. Of those that were inlined, it leaves out what is defined
+// in headers of others: std::mutex::lock says nothing new of who waits.
 func (l *loaded) ownFrames(u *unwind.Unwinder, thread, n int) []string {
 	frames := u.Stack(thread, mostFrames).Frames
 	for len(frames) > 0 && isLibc(l.modules.At(frames[0].Lookup())) {
@@ -44,7 +55,18 @@ func (l *loaded) ownFrames(u *unwind.Unwinder, thread, n int) []string {
 			break
 		}
 		fns := u.Functions(f)
-		out = append(out, placed(f, &fns[0], fns[0].Demangled()))
+		own := make([]int, 0, len(fns))
+		for i := range fns {
+			if !inHeader(&fns[i]) {
+				own = append(own, i)
+			}
+		}
+		if len(own) == 0 {
+			own = append(own, len(fns)-1)
+		}
+		for _, i := range own[:min(len(own), n-len(out))] {
+			out = append(out, placed(f, &fns[i], fns[i].Demangled()))
+		}
 	}
 	return out
 }
