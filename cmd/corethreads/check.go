@@ -29,7 +29,7 @@ that could not be read.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			first := true
 			return eachCore(cmd, args, g.load, func(w io.Writer, path string, r *loaded) (int, error) {
-				r.addLocks(path)
+				r.addLocks()
 				r.addCrash()
 				code := exitDone
 				for _, f := range r.Findings {

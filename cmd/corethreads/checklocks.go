@@ -10,7 +10,7 @@ import (
 
 // addLocks adds to a report what glibc said before it aborted, and one note
 // about what locks would say.
-func (l *loaded) addLocks(path string) {
+func (l *loaded) addLocks() {
 	r := locks.Analyze(l.Core, l.Process, l.modules)
 	if r.AbortMessage != "" {
 		l.Findings = append(l.Findings, diagnose.Finding{
@@ -24,7 +24,7 @@ func (l *loaded) addLocks(path string) {
 	v := r.Verdicts[0]
 	f := diagnose.Finding{
 		ID: diagnose.Locks, Severity: diagnose.Note,
-		Summary: fmt.Sprintf("%s [%s]: %s; see corethreads locks %s", v.ID, v.Confidence, v.Summary, coreWord(path)),
+		Summary: fmt.Sprintf("%s [%s]: %s", v.ID, v.Confidence, v.Summary),
 		Detail:  strings.Join(v.Evidence, "; "),
 	}
 	for _, t := range v.Threads {

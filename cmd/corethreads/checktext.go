@@ -28,7 +28,7 @@ func writeCheck(w io.Writer, s *style, g *globals, path string, r *loaded) error
 		_, err := io.WriteString(w, b.String())
 		return err
 	}
-	writeFindings(&b, s, g, r.Report, headline)
+	writeFindings(&b, s, g, path, r.Report, headline)
 	if g.verbose {
 		writeProvenance(&b, s, r.Report)
 	}
@@ -53,7 +53,7 @@ func writeLeak(b *strings.Builder, s *style, r *diagnose.Report, indent string) 
 const mostAlike = 3
 
 // writeFindings tells why. The headline need not be repeated.
-func writeFindings(b *strings.Builder, s *style, g *globals, r *diagnose.Report, headline string) {
+func writeFindings(b *strings.Builder, s *style, g *globals, path string, r *diagnose.Report, headline string) {
 	type kind struct {
 		diagnose.ID
 		diagnose.Severity
@@ -76,6 +76,9 @@ func writeFindings(b *strings.Builder, s *style, g *globals, r *diagnose.Report,
 		b.WriteString("\n")
 		if i > 0 || !strings.HasPrefix(headline, f.Summary) {
 			b.WriteString(s.wrap(fmt.Sprintf("%s: %s", f.Severity, f.Summary), "  "))
+		}
+		if f.ID == diagnose.Locks {
+			fmt.Fprintf(b, "  more:  corethreads locks %s\n", coreWord(path))
 		}
 		if f.Detail != "" && (f.Severity != diagnose.Note || g.verbose) {
 			b.WriteString(s.wrap(f.Detail, "  "))

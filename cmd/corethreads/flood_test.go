@@ -26,7 +26,7 @@ func TestFlood(t *testing.T) {
 	for _, verbose := range []bool{false, true} {
 		g := &globals{verbose: verbose}
 		var findings, patches strings.Builder
-		writeFindings(&findings, s, g, report, "")
+		writeFindings(&findings, s, g, "core", report, "")
 		(&fixRun{globals: g, plan: plan}).writePatches(&patches, s)
 		for what, x := range map[string]struct{ text, each, rest string }{
 			"findings": {findings.String(), "gdb will show a thread", "and 4997 more like these"},
