@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 
@@ -44,7 +46,7 @@ could not be read.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := g.load(cmd, args[0])
 			if err != nil {
-				return err
+				return coreFirst(cmd, args, err)
 			}
 			defer l.close()
 			return runTLS(cmd, g, f, l, args[1:])
@@ -55,6 +57,20 @@ could not be read.`,
 	fl.BoolVar(&f.all, "all", false, "a line for every thread, equal values not grouped")
 	fl.BoolVar(&f.raw, "raw", false, "show the bytes as the core has them")
 	return cmd
+}
+
+// coreFirst adds to an error that there is no core of the first name what to type
+// where a later one is a file.
+func coreFirst(cmd *cobra.Command, args []string, err error) error {
+	i := slices.IndexFunc(args, isFile)
+	if i < 1 || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	line := cmd.CommandPath() + " " + shellQuote(args[i])
+	for _, name := range slices.Delete(slices.Clone(args), i, i+1) {
+		line += " " + shellWord(name)
+	}
+	return usageError(cmd, "%w; the core comes first: %s", err, line)
 }
 
 // tlsRun is one call of tls.
