@@ -169,7 +169,10 @@ func (v *stacksView) details(b *strings.Builder, s *style, f unwind.Frame, regis
 	for _, r := range registers {
 		values = append(values, fmt.Sprintf("%s=%s", r.name, r.value))
 	}
-	fmt.Fprintf(b, "       %s\n%s", s.faint.Sprint(text+", by "+string(f.Found)), s.wrap(strings.Join(values, " "), "       "))
+	fmt.Fprintf(b, "       %s\n", s.faint.Sprint(text+", by "+string(f.Found)))
+	if len(values) > 0 { // a function that left by a jump has none
+		b.WriteString(s.wrap(strings.Join(values, " "), "       "))
+	}
 }
 
 // folded writes a line for each group as Brendan Gregg's stackcollapse scripts

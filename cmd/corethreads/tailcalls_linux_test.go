@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,10 @@ func TestStacksOfTailCalls(t *testing.T) {
 	_, text, _ := play(t, nil, "stacks", core, "--exe", exe)
 	if got := strings.Count(text, " (tail call)\n"); got < 20 {
 		t.Errorf("%d functions are marked in:\n%s", got, text)
+	}
+	_, text, _ = play(t, nil, "stacks", core, "--exe", exe, "-v")
+	if blank := regexp.MustCompile(`(?m)[ \t]+$`).FindString(text); blank != "" {
+		t.Errorf("-v has a line that ends in %q:\n%s", blank, text)
 	}
 	_, folded, _ := play(t, nil, "stacks", core, "--exe", exe, "--folded")
 	if !strings.Contains(folded, "start_first;call_first;first;second;last;hold;") {
