@@ -69,6 +69,9 @@ debuggers will be wrong about the core, and repairs it so that they are right.`,
 			text, _, _ := strings.Cut(err.Error(), ": strconv.")
 			err = fmt.Errorf("%s: not a number, or too large", text)
 		}
+		if cmd.Name() == "debug" {
+			err = fmt.Errorf("%w; arguments of the debugger stand behind --", err)
+		}
 		return fmt.Errorf("%w\ntry: %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newCheck(g), newFix(g), newApply(g), newUndo(g), newThreads(g), newModules(g), newTLS(g), newLocks(g), newDebug(g), newGDBScript(g), newStacks(g))
