@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -174,7 +175,7 @@ func (v *view) boundVersion(lib *Libc, l *Layout, lists []List, p *pointers) {
 		return
 	}
 	lib.Min, lib.Max = low, high
-	lib.Source = strings.Join(why, "; ")
+	lib.Source = strings.Join(slices.Compact(why), "; ")
 }
 
 // takeVersion takes the version from the library's own file, if that is glibc.
