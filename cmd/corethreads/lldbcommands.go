@@ -23,7 +23,7 @@ func writeLLDBCommands(w io.Writer, l *loaded) error {
 	if len(vars) == 0 || len(vars)*len(threads) > maxLLDBValues {
 		return nil
 	}
-	fmt.Fprintln(b, `command regex tls -h "Show a thread-local variable of a thread, given by its id or its pthread." -s "tls NAME THREAD"`)
+	fmt.Fprintln(b, `command regex tls -h "Show a thread-local variable of a thread, given by its id or its pthread." -s "tls NAME THREAD, of a variable and a thread that corethreads tls lists"`)
 	for i := range vars {
 		v := &vars[i]
 		for _, t := range threads {

@@ -61,8 +61,12 @@ func (v *locksView) explain(w, stderr io.Writer, s *style, at elfcore.Addr) (int
 		for _, x := range r.Against {
 			b.WriteString(s.wrap("against it: "+x, "  "))
 		}
+		width := 16
 		for _, f := range r.Fields {
-			line := fmt.Sprintf("  +%-3d %-16s %#x", f.Offset, f.Name, f.Value)
+			width = max(width, len(f.Name))
+		}
+		for _, f := range r.Fields {
+			line := fmt.Sprintf("  +%-3d %-*s %#x", f.Offset, width, f.Name, f.Value)
 			if f.Meaning != "" {
 				line += "  " + f.Meaning
 			}

@@ -146,11 +146,19 @@ func (r *tlsRun) writeVariable(w io.Writer, s *style, v *found) error {
 		}
 		row := []string{r.label(t), address, r.show(x)}
 		if r.globals.verbose {
-			row = append(row, strings.TrimSpace(x.How+" "+x.Why))
+			row = append(row, how(x.How, x.Why))
 		}
 		rows = append(rows, row)
 	}
 	return r.table(w, s, header, rows, 2)
+}
+
+// how says how something was found, and why it is not there.
+func how(way, why string) string {
+	if way != "" && why != "" {
+		return way + ": " + why
+	}
+	return way + why
 }
 
 // longNumber is room for any number, so that two that differ never look alike.
@@ -240,7 +248,7 @@ func (r *tlsRun) writeBlocks(w io.Writer, s *style) error {
 			if b.Status == tls.OK {
 				where = b.Address.String()
 			}
-			rows = append(rows, []string{shortModule(m), r.label(t), where, strings.TrimSpace(b.How + " " + b.Why)})
+			rows = append(rows, []string{shortModule(m), r.label(t), where, how(b.How, b.Why)})
 		}
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
@@ -296,7 +304,7 @@ func (r *tlsRun) whyMissing(name string) string {
 	if near := closest(r.all, name); near != "" {
 		return fmt.Sprintf("did you mean %s?", near)
 	}
-	return fmt.Sprintf("%d others are there; corethreads tls CORE '*' shows them", len(r.all))
+	return fmt.Sprintf("%d others are there; a name of '*' shows them", len(r.all))
 }
 
 // closest finds a variable whose name contains the one that was asked for, or
