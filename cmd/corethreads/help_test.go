@@ -11,7 +11,12 @@ import (
 // that the command line takes.
 func TestHelp(t *testing.T) {
 	for _, cmd := range append(newRoot().Commands(), newRoot()) {
-		for line := range strings.Lines(cmd.Long + "\n" + cmd.Short + "\n") {
+		_, flags, _ := strings.Cut(cmd.UsageString(), "Flags:\n")
+		flags, _, _ = strings.Cut(flags, "\nUse ")
+		if !strings.Contains(flags, "--lib-dir") {
+			t.Errorf("%s --help lacks the flags that all commands have:\n%s", cmd.Name(), flags)
+		}
+		for line := range strings.Lines(cmd.Long + "\n" + cmd.Short + "\n" + flags) {
 			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
 				t.Errorf("%s --help: a line of %d columns: %s", cmd.Name(), n, line)
 			}

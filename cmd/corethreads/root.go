@@ -52,6 +52,8 @@ debuggers will be wrong about the core, and repairs it so that they are right.`,
 	f.BoolVarP(&g.verbose, "verbose", "v", false, "say where each fact comes from")
 	g.files.register(root)
 	root.SuggestionsMinimumDistance = 2
+	// Flags within the width of the texts above them.
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", textWidth)))
 	when := cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp)
 	for _, flag := range []string{"color", "progress"} {
 		if err := root.RegisterFlagCompletionFunc(flag, when); err != nil {
