@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -238,6 +239,55 @@ func TestDebugHidesWrongFiles(t *testing.T) {
 	out, _ := corethreads(t, exitDone, append(append([]string{"debug", crashed.Core, "--lib-dir", lib, "--"}, batch...), "-ex", "info sharedlibrary")...)
 	if !strings.Contains(out, right) || strings.Contains(out, plugin+"\n") || !strings.Contains(out, "libc.so") {
 		t.Errorf("gdb does not have %s, or has %s, or lost libc:\n%s", right, plugin, out)
+	}
+}
+
+// TestDebugWithoutLinkMap leaves all pages of files out of a core, and has the files
+// at other places than the process had: gdb, which reads the loader's list in the
+// pages of the loader and else goes by the recorded paths, then knows no library.
+func TestDebugWithoutLinkMap(t *testing.T) {
+	exe := coretest.Compile(t, "threads.c")
+	filter := filepath.Join(t.TempDir(), "filter")
+	script := "#!/bin/sh\necho 1 >/proc/self/coredump_filter || exit 3\nexec " + exe + " \"$@\"\n"
+	if err := os.WriteFile(filter, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	crashed := coretest.Crash(t, filter, coretest.Run{Args: []string{"zombie-user"}})
+	truth := coretest.GDBStacks(t, exe, crashed.Core)
+
+	lib, nothing := t.TempDir(), t.TempDir()
+	for _, m := range strings.Fields(coretest.Output(t, coretest.Tool(t, "ldd", "libc-bin"), exe)) {
+		if !strings.HasPrefix(m, "/") {
+			continue
+		}
+		b, err := os.ReadFile(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(lib, filepath.Base(m)), b, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moved := filepath.Join(t.TempDir(), "elsewhere")
+	if err := os.Rename(exe, moved); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"debug", crashed.Core, "--exe", moved, "--lib-dir", lib, "--sysroot", nothing, "--"}, batch...)
+	out, _ := corethreads(t, exitDone, append(args, "-ex", "thread apply all bt")...)
+	if !strings.Contains(out, "has got their symbols now: elsewhere, libc.so.6") {
+		t.Errorf("gdb needed no help, which makes this no test:\n%s", out)
+	}
+	for tid, frames := range truth {
+		_, stack, _ := strings.Cut(out, fmt.Sprintf("(LWP %d)):\n", tid))
+		if stack == "" {
+			_, stack, _ = strings.Cut(out, fmt.Sprintf("(LWP %d):\n", tid))
+		}
+		stack, _, _ = strings.Cut(stack, "\n\n")
+		for i, f := range frames {
+			if line := regexp.MustCompile(fmt.Sprintf(`(?m)^#%d +(0x[0-9a-f]+ in )?%s \(`, i, regexp.QuoteMeta(f.Name))); f.Name != "" && !line.MatchString(stack) {
+				t.Errorf("thread %d: frame %d is not %s:\n%s", tid, i, f.Name, stack)
+			}
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corethreads/corethreads/elfcore"
+	"github.com/corethreads/corethreads/module"
 	"github.com/corethreads/corethreads/tls"
 )
 
@@ -28,6 +29,7 @@ type gdbData struct {
 	Modules   []gdbModule   `json:"modules"`
 	Variables []gdbVariable `json:"variables"`
 	Notes     []string      `json:"notes"`
+	Files     []gdbFile     `json:"files"`
 }
 
 type gdbThread struct {
@@ -43,6 +45,16 @@ type gdbModule struct {
 	// Blocks has, for each thread, the address of its block or, in words, why
 	// there is none.
 	Blocks []string `json:"blocks"`
+}
+
+// gdbFile is a file whose symbols gdb should have.
+type gdbFile struct {
+	Path    string `json:"path"`
+	Program bool   `json:"program"`
+	// Load is the command by which gdb takes the symbols to where the file was
+	// mapped; Text is where its code then begins.
+	Load string       `json:"load"`
+	Text elfcore.Addr `json:"text"`
 }
 
 type gdbVariable struct {
@@ -156,7 +168,7 @@ func writeGDBFunctions(w io.Writer, name string, l *loaded) error {
 // that has a name are left out.
 func newGDBData(name string, l *loaded) gdbData {
 	resolver := tls.New(l.Core, l.Process, l.modules)
-	d := gdbData{Core: name, Threads: []gdbThread{}, Modules: []gdbModule{}, Variables: []gdbVariable{}, Notes: []string{}}
+	d := gdbData{Core: name, Threads: []gdbThread{}, Modules: []gdbModule{}, Variables: []gdbVariable{}, Notes: []string{}, Files: gdbFiles(l.modules)}
 	threads := resolver.Threads()
 	for _, t := range threads {
 		d.Threads = append(d.Threads, newGDBThread(l, t))
@@ -175,6 +187,31 @@ func newGDBData(name string, l *loaded) gdbData {
 		d.Notes = append(d.Notes, "Without a repair, "+f.Summary+".")
 	}
 	return d
+}
+
+// gdbFiles are the files that were proved and have a section of code.
+func gdbFiles(set *module.Set) []gdbFile {
+	out := []gdbFile{}
+	for _, m := range set.Modules {
+		if m.File == nil || m.IsVDSO || !m.BiasKnown || m.Original != nil {
+			continue
+		}
+		path := absolute(m.File.Path)
+		f := gdbFile{Path: path, Program: m.IsExecutable}
+		if f.Program {
+			f.Load = fmt.Sprintf("symbol-file -o %s %s", m.Bias, gdbQuote(path))
+		} else {
+			f.Load = fmt.Sprintf("add-symbol-file %s -o %s", gdbQuote(path), m.Bias)
+		}
+		for _, s := range m.File.Sections {
+			if s.Name == ".text" {
+				f.Text = m.Bias + elfcore.Addr(s.Addr)
+				out = append(out, f)
+				break
+			}
+		}
+	}
+	return out
 }
 
 func newGDBThread(l *loaded, t tls.Thread) gdbThread {

@@ -131,7 +131,27 @@ those of exited threads included."""
             for note in data["notes"]:
                 gdb.write(note + "\n")
 
+    def add_symbols():
+        """Takes the symbols of files to where they were mapped, if gdb has not:
+        it finds no libraries where the loader's list is not in the core."""
+        if gdb.selected_inferior().pid == 0:
+            return
+        files = gdb.execute("info files", to_string=True)
+        known = set(int(start, 16) for start in re.findall(r"(0x[0-9a-f]+) - 0x[0-9a-f]+ is \.text\b", files))
+        added = []
+        for f in data["files"]:
+            if int(f["text"], 16) in known:
+                continue
+            try:
+                gdb.execute(f["load"], to_string=True)
+                added.append(base(f["path"]))
+            except gdb.error as e:
+                gdb.write("corethreads: %s: %s\n" % (f["path"], e))
+        if added:
+            gdb.write("corethreads: gdb did not find where these files were mapped, and has got their symbols now: %s\n" % ", ".join(added))
+
     Tls("tls")
     TlsOf("tls_of")
     InfoCoreThreads("info corethreads", gdb.COMMAND_STATUS)
+    add_symbols()
     gdb.write("corethreads: $tls(\"NAME\"), $tls_of(\"THREAD\", \"NAME\") and info corethreads are there\n")
