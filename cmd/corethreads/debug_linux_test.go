@@ -242,6 +242,31 @@ func TestDebugHidesWrongFiles(t *testing.T) {
 	}
 }
 
+// TestDebugTakesCopies has a library of the process in two copies, as lib and
+// usr/lib of a root folder have them.
+func TestDebugTakesCopies(t *testing.T) {
+	plugin := coretest.Compile(t, "plugin.c", "-shared", "-fPIC")
+	crashed := coretest.Crash(t, coretest.Compile(t, "plugins.c"), coretest.Run{Args: []string{"plugin-late"}, Env: []string{"PLUGIN=" + plugin}})
+	root, lib := t.TempDir(), t.TempDir()
+	b, err := os.ReadFile(plugin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	under := filepath.Join(root, plugin)
+	if err := os.MkdirAll(filepath.Dir(under), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{under, filepath.Join(lib, filepath.Base(plugin))} {
+		if err := os.WriteFile(path, b, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, _ := corethreads(t, exitDone, "debug", crashed.Core, "--print", "--lib-dir", lib, "--sysroot", root)
+	if !strings.Contains(out, "set sysroot "+root+"'") {
+		t.Errorf("the sysroot, which has a copy of the right file, is not used:\n%s", out)
+	}
+}
+
 // TestDebugWithoutLinkMap leaves all pages of files out of a core, and has the files
 // at other places than the process had: gdb, which reads the loader's list in the
 // pages of the loader and else goes by the recorded paths, then knows no library.

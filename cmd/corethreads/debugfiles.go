@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,10 +168,43 @@ func ownThreadDB(set *module.Set) string {
 	return dir
 }
 
+// sameFile tells whether two paths lead to one file, or to copies of one, as a
+// library often is in lib and in usr/lib.
 func sameFile(a, b string) bool {
 	x, err1 := os.Stat(a)
 	y, err2 := os.Stat(b)
-	return err1 == nil && err2 == nil && os.SameFile(x, y)
+	switch {
+	case err1 != nil || err2 != nil:
+		return false
+	case os.SameFile(x, y):
+		return true
+	}
+	return x.Mode().IsRegular() && y.Mode().IsRegular() && x.Size() == y.Size() && sameContents(a, b)
+}
+
+func sameContents(a, b string) bool {
+	f, err := os.Open(a)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	g, err := os.Open(b)
+	if err != nil {
+		return false
+	}
+	defer g.Close()
+	var p, q [64 << 10]byte
+	for {
+		n, err1 := io.ReadFull(f, p[:])
+		m, err2 := io.ReadFull(g, q[:])
+		switch {
+		case !bytes.Equal(p[:n], q[:m]):
+			return false
+		case err1 != nil:
+			// Both end here, and nothing else is the matter.
+			return err1 == err2 && (err1 == io.EOF || err1 == io.ErrUnexpectedEOF)
+		}
+	}
 }
 
 // absolute is for paths that are used in another folder, or another time.
