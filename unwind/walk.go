@@ -18,7 +18,6 @@ const (
 	stopLimit    = "more frames than are followed"
 	stopCycle    = "the stack leads back to itself"
 	stopInner    = "the caller's frame would be below: the stack is damaged, or the function changed to another one"
-	stopNothing  = "there is no call-frame information for this code, and nothing on the stack looks like a return address"
 	stopNoThread = "the core does not have the registers of the thread"
 )
 
@@ -149,10 +148,34 @@ func (w *walker) byRow(row *row) bool {
 
 // nothing says why there is no caller.
 func (w *walker) nothing(err error) string {
-	if err != nil {
-		return fmt.Sprintf("the call-frame information is damaged (%v), and nothing on the stack looks like a return address", err)
+	why := "there is no call-frame information for this code"
+	if m := w.set.At(w.frame.Lookup()); err != nil {
+		why = fmt.Sprintf("the call-frame information is damaged (%v)", err)
+	} else if m != nil && m.File != nil && !m.File.Proof.Certain() {
+		why = "the call-frame information for this code is not used, since its file is not proved to be the one that was mapped"
 	}
-	return stopNothing
+	sp, ok := w.regs.get(uint64(w.file.sp))
+	if !ok {
+		return why + ", and where the stack is is not known"
+	}
+	if _, err := w.load(sp, w.core.Arch.WordSize()); err != nil {
+		return fmt.Sprintf("%s, and the stack cannot be searched: %v", why, err)
+	}
+	return why + ", and nothing on the stack looks like a return address"
+}
+
+// lacking is why a piece of memory cannot be read, for people: without its
+// address, so that the threads of which the same is to be said are alike.
+type lacking elfcore.FaultReason
+
+func (l lacking) Error() string {
+	switch elfcore.FaultReason(l) {
+	case elfcore.Truncated:
+		return "that memory is cut off in the core"
+	case elfcore.NotDumped:
+		return "that memory was not dumped"
+	}
+	return "no memory was mapped there"
 }
 
 // check keeps the walk going up.
@@ -212,12 +235,14 @@ func (u *Unwinder) executable(pc uint64) bool {
 // load reads a value of memory, from the core or a proven file.
 func (u *Unwinder) load(at uint64, size int) (uint64, error) {
 	b := make([]byte, size)
-	n, err := u.core.ReadMemory(b, elfcore.Addr(u.trim(at)))
-	if err != nil {
-		n, err = u.set.ReadMemory(b, elfcore.Addr(u.trim(at)))
-	}
-	if err != nil || n < size {
-		return 0, err
+	if _, err := u.core.ReadMemory(b, elfcore.Addr(u.trim(at))); err != nil {
+		if n, inFile := u.set.ReadMemory(b, elfcore.Addr(u.trim(at))); inFile != nil || n < size {
+			var f *elfcore.Fault
+			if errors.As(err, &f) {
+				err = lacking(f.Why)
+			}
+			return 0, err
+		}
 	}
 	c := cursor{b: b, order: u.core.ByteOrder}
 	return c.fixed(size), nil

@@ -93,6 +93,9 @@ read.`,
 					return exitFindings, nil
 				}
 				v := newStacksView(o, g, f, path)
+				for _, text := range v.warnings() {
+					fmt.Fprintf(cmd.ErrOrStderr(), "corethreads: warning: %s\n", printable(text))
+				}
 				switch {
 				case g.json:
 					return exitDone, writeJSON(w, v.document())
@@ -161,10 +164,8 @@ func (v *stacksView) functions(f unwind.Frame) []unwind.Function {
 	all := v.unwinder.Functions(f)
 	switch {
 	case v.flags.noInline:
-		// The place is that of the code, which the innermost function has.
-		outer := all[len(all)-1]
-		outer.File, outer.Line = all[0].File, all[0].Line
-		return []unwind.Function{outer}
+		// Its place is in it: where it would have called what was inlined.
+		return all[len(all)-1:]
 	case f.Found == unwind.FromTailCall:
 		// As in gdb: of a jump from inlined code, where in the source it is.
 		inner := all[0]

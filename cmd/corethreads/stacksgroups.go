@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/corethreads/corethreads/elfcore"
+	"github.com/corethreads/corethreads/module"
 	"github.com/corethreads/corethreads/unwind"
 )
 
@@ -77,6 +78,23 @@ func (v *stacksView) cut(s unwind.Stack) unwind.Stack {
 		}
 	}
 	return s
+}
+
+// warnings tell which files that frames are named by may be wrong ones.
+func (v *stacksView) warnings() []string {
+	named := make(map[*module.Module]bool)
+	for _, g := range v.groups {
+		for _, f := range g.stack.Frames {
+			named[v.modules.At(f.Lookup())] = true
+		}
+	}
+	var out []string
+	for _, w := range v.modules.Warnings {
+		if m := w.Module; m != nil && named[m] && m.File != nil && !m.File.Proof.Certain() {
+			out = append(out, w.Text)
+		}
+	}
+	return out
 }
 
 // isMain tells whether a frame is that of main. Symbols tell it where there are
