@@ -68,12 +68,15 @@ func (d *debugInfo) readCalls(entry dwarf.Offset) *callSites {
 	if e.Children {
 		depth = 1
 	}
-	for n := 0; depth > 0; n++ {
+	most := min(maxEntries, maxCallEntries-d.callEntries)
+	left := most
+	defer func() { d.callEntries += most - left }()
+	for depth > 0 {
 		e, err := r.Next()
-		if err != nil || e == nil || n == maxEntries || d.callEntries == maxCallEntries {
+		if err != nil || e == nil || left <= 0 {
 			return nil
 		}
-		d.callEntries++
+		left--
 		switch e.Tag {
 		case 0:
 			depth--
@@ -90,8 +93,8 @@ func (d *debugInfo) readCalls(entry dwarf.Offset) *callSites {
 				c.complete = false
 			}
 		}
-		if e.Children {
-			r.SkipChildren()
+		if e.Children && !skipChildren(r, e, &left) {
+			return nil
 		}
 	}
 	return c

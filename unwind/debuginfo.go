@@ -20,6 +20,9 @@ type debugInfo struct {
 	// read for them.
 	calls       map[dwarf.Offset]*callSites
 	callEntries int
+	// chainEntries and rangesRead count what was read for functions and for
+	// address ranges.
+	chainEntries, rangesRead int
 }
 
 // extent is an address range of a unit or of a function.
@@ -94,17 +97,30 @@ func (d *debugInfo) readUnits(entries []dwarf.Offset) {
 
 // extents adds the address ranges of an entry.
 func (d *debugInfo) extents(to []extent, e *dwarf.Entry) []extent {
-	ranges, err := d.data.Ranges(e)
-	if err != nil {
-		return to
-	}
-	for _, r := range ranges {
+	for _, r := range d.ranges(e) {
 		// The linker sets the ranges of functions that it dropped to 0 or 1.
 		if r[0] < r[1] && r[0] > 1 && len(to) < maxRanges {
 			to = append(to, extent{r[0], r[1], e.Offset})
 		}
 	}
 	return to
+}
+
+// maxRangesRead bounds the ranges that are read for all entries of a module, of
+// which many can share a list that is long.
+const maxRangesRead = 1 << 26
+
+// ranges gives the address ranges of an entry.
+func (d *debugInfo) ranges(e *dwarf.Entry) [][2]uint64 {
+	if d.rangesRead > maxRangesRead {
+		return nil
+	}
+	ranges, err := d.data.Ranges(e)
+	if err != nil {
+		return nil
+	}
+	d.rangesRead += len(ranges)
+	return ranges
 }
 
 // find gives the extents that contain an address, the smallest first.
@@ -173,8 +189,8 @@ func (d *debugInfo) readFunctions(u *unit, r *dwarf.Reader) {
 				continue
 			}
 		}
-		if e.Children {
-			r.SkipChildren()
+		if left := maxNested; e.Children && !skipChildren(r, e, &left) {
+			return
 		}
 	}
 }

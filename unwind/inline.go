@@ -15,9 +15,10 @@ type inlined struct {
 
 const (
 	// maxInlined bounds the depth of inlining, maxEntries the entries of one
-	// function that are looked at.
-	maxInlined = 256
-	maxEntries = 1 << 20
+	// function that are looked at, and maxChainEntries those of all of a module.
+	maxInlined      = 256
+	maxEntries      = 1 << 20
+	maxChainEntries = 1 << 26
 )
 
 // chain gives the functions at an address, from the one at an entry inwards.
@@ -32,12 +33,15 @@ func (d *debugInfo) chain(u *unit, entry dwarf.Offset, pc uint64) []inlined {
 	if !e.Children {
 		return out
 	}
-	depth := 1
-	for n := 0; depth > 0 && n < maxEntries && len(out) < maxInlined; n++ {
+	most := min(maxEntries, maxChainEntries-d.chainEntries)
+	depth, left := 1, most
+	defer func() { d.chainEntries += most - left }()
+	for depth > 0 && left > 0 && len(out) < maxInlined {
 		e, err := r.Next()
 		if err != nil || e == nil {
 			return out
 		}
+		left--
 		switch e.Tag {
 		case 0:
 			depth--
@@ -65,19 +69,15 @@ func (d *debugInfo) chain(u *unit, entry dwarf.Offset, pc uint64) []inlined {
 			}
 			continue
 		}
-		if e.Children {
-			r.SkipChildren()
+		if e.Children && !skipChildren(r, e, &left) {
+			return out
 		}
 	}
 	return out
 }
 
 func (d *debugInfo) covers(e *dwarf.Entry, pc uint64) bool {
-	ranges, err := d.data.Ranges(e)
-	if err != nil {
-		return false
-	}
-	for _, r := range ranges {
+	for _, r := range d.ranges(e) {
 		if pc >= r[0] && pc < r[1] {
 			return true
 		}

@@ -35,7 +35,7 @@ func (d *debugInfo) readNested(u *unit) {
 	depth, function := 1, 0
 	for n := 0; depth > 0 && n < maxNested; n++ {
 		e, err := r.Next()
-		if err != nil || e == nil {
+		if err != nil || e == nil || e.Tag == dwarf.TagCompileUnit || e.Tag == dwarf.TagPartialUnit {
 			break
 		}
 		if e.Tag == 0 {
