@@ -20,9 +20,9 @@ type debugInfo struct {
 	// read for them.
 	calls       map[dwarf.Offset]*callSites
 	callEntries int
-	// chainEntries and rangesRead count what was read for functions and for
-	// address ranges.
-	chainEntries, rangesRead int
+	// chainEntries, rangesRead and rowsRead count what was read for inlined
+	// functions, address ranges and lines.
+	chainEntries, rangesRead, rowsRead int
 }
 
 // extent is an address range of a unit or of a function.
@@ -152,7 +152,7 @@ func (d *debugInfo) unitOf(entry dwarf.Offset) *unit {
 			return
 		}
 		u.isC = isC(e)
-		u.readLines(d.data, e)
+		d.readLines(u, e)
 		d.readFunctions(u, r)
 	})
 	sortExtents(u.functions)

@@ -13,19 +13,24 @@ type lineRow struct {
 	line    int32
 }
 
-// maxLines bounds the rows that are kept of one unit.
-const maxLines = 1 << 22
+// maxLines bounds the rows that are kept of one unit, maxRows those that are read
+// for all units of a module, which can share a line table.
+const (
+	maxLines = 1 << 22
+	maxRows  = 1 << 24
+)
 
 // readLines reads the line table of a unit, sorted by address.
-func (u *unit) readLines(data *dwarf.Data, entry *dwarf.Entry) {
-	r, err := data.LineReader(entry)
+func (d *debugInfo) readLines(u *unit, entry *dwarf.Entry) {
+	r, err := d.data.LineReader(entry)
 	if err != nil || r == nil {
 		return
 	}
 	var out []lineRow
 	var e dwarf.LineEntry
 	start, statement := 0, false
-	for r.Next(&e) == nil && len(out) < maxLines {
+	for r.Next(&e) == nil && len(out) < maxLines && d.rowsRead < maxRows {
+		d.rowsRead++
 		// Code that belongs to no line goes to the one in front of it, as in gdb.
 		if e.Line == 0 && !e.EndSequence {
 			continue

@@ -15,6 +15,7 @@ const (
 	aBlock    = 2 // a block with children
 	aFunction = 3 // a function with children, low_pc, high_pc
 	aSibling  = 4 // a block with children, sibling
+	aTable    = 5 // a unit without children, stmt_list, low_pc, high_pc
 )
 
 var abbreviations = []byte{
@@ -22,6 +23,7 @@ var abbreviations = []byte{
 	aBlock, 0x0b, 1, 0, 0,
 	aFunction, 0x2e, 1, 0x11, 1, 0x12, 7, 0, 0,
 	aSibling, 0x0b, 1, 0x01, 0x13, 0, 0,
+	aTable, 0x11, 0, 0x10, 0x17, 0x11, 1, 0x12, 7, 0, 0,
 	0,
 }
 
@@ -83,5 +85,36 @@ func TestSibling(t *testing.T) {
 		if len(u.functions) != 1 || u.functions[0].low != 0x1100 {
 			t.Errorf("%s: the functions are %v", what, u.functions)
 		}
+	}
+}
+
+// TestSharedLines reads the line table that many units have in common no more
+// often than the rows of a module may be.
+func TestSharedLines(t *testing.T) {
+	const rows, units, room = 60_000, 3, 100_000
+	program := slices.Concat(
+		[]byte{0, 9, 2}, binary.LittleEndian.AppendUint64(nil, 0x1000), // DW_LNE_set_address
+		bytes.Repeat([]byte{10 + 1}, rows), // the next address
+		[]byte{0, 1, 1})                    // DW_LNE_end_sequence
+	header := slices.Concat(
+		[]byte{1, 1, 0, 1, 10},            // instructions of 1 byte; one line for each address; 9 opcodes
+		[]byte{0, 1, 1, 1, 1, 0, 0, 0, 1}, // how many operands those have
+		[]byte{0, 'a', 0, 0, 0, 0, 0})     // no folders, and a file
+	lines := slices.Concat([]byte{3, 0}, binary.LittleEndian.AppendUint32(nil, uint32(len(header))), header, program)
+	lines = append(binary.LittleEndian.AppendUint32(nil, uint32(len(lines))), lines...)
+	one := slices.Concat([]byte{4, 0, 0, 0, 0, 0, 8, aTable}, make([]byte, 4), code(0, 0x1000, 0x1000)[1:])
+	one = append(binary.LittleEndian.AppendUint32(nil, uint32(len(one))), one...)
+	data, err := dwarf.New(abbreviations, nil, nil, bytes.Repeat(one, units), lines, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &debugInfo{data: data, open: make(map[dwarf.Offset]*unit), calls: make(map[dwarf.Offset]*callSites)}
+	d.rowsRead = maxRows - room
+	kept := 0
+	for i := range units {
+		kept += len(d.unitOf(dwarf.Offset(i*len(one) + 11)).lines)
+	}
+	if kept <= rows || kept > room {
+		t.Errorf("%d rows are kept", kept)
 	}
 }
