@@ -2,7 +2,9 @@ package module
 
 import (
 	"debug/dwarf"
+	"debug/elf"
 	"fmt"
+	"strings"
 	"sync"
 )
 
@@ -32,6 +34,9 @@ func (f *File) dwarf() (d *dwarf.Data, units []dwarf.Offset, err error) {
 			d, units, err = nil, nil, fmt.Errorf("%s: its debugging information is damaged: %v", f.Path, r)
 		}
 	}()
+	if err := f.checkDebugSize(); err != nil {
+		return nil, nil, err
+	}
 	read, err := f.sections("abbrev", "info", "line", "ranges", "str", "addr", "line_str", "rnglists", "str_offsets")
 	if err != nil {
 		return nil, nil, err
@@ -79,4 +84,27 @@ func (f *File) sections(names ...string) (map[string][]byte, error) {
 		out[name] = data[i]
 	}
 	return out, nil
+}
+
+// checkDebugSize says if the sections of debugging information are too much
+// together, as those that share their bytes can be.
+func (f *File) checkDebugSize() error {
+	var all uint64
+	for _, s := range f.Sections {
+		size := s.Size
+		switch {
+		case s.Type == elf.SHT_NOBITS || !strings.HasPrefix(s.Name, ".debug_") && !strings.HasPrefix(s.Name, packedPrefix):
+			continue
+		case packed(s):
+			p, err := f.packing(s)
+			if err != nil {
+				continue // said when it is read
+			}
+			size = p.size
+		}
+		if all += min(size, f.maxUnpacked()+1); all > f.maxUnpacked() {
+			return fmt.Errorf("%s: its debugging information claims to have more than %d bytes, and the file has %d", f.Path, f.maxUnpacked(), f.Size)
+		}
+	}
+	return nil
 }

@@ -17,6 +17,10 @@ const (
 	// maxUnpacking is how many times its own size a compressed section may
 	// unpack to; debugging information packs to a third or a tenth.
 	maxUnpacking = 64
+	// All sections that are read together may unpack to maxUnpackingFile times
+	// the size of the file, and to plenty in any case: they can share their bytes.
+	maxUnpackingFile = 16
+	plenty           = 256 << 20
 	// maxSection bounds what is read at once, in bytes.
 	maxSection = 4 << 30
 	// compressionHeader and compressionHeader32 are the sizes of Elf64_Chdr and
@@ -63,89 +67,97 @@ func (f *File) section(i int) ([]byte, error) {
 		return nil, errBehindEnd
 	case s.Size > maxSection:
 		return nil, fmt.Errorf("it has %d bytes, more than are read at once (%d)", s.Size, uint64(maxSection))
-	case s.Flags&elf.SHF_COMPRESSED != 0:
+	case packed(s):
 		return f.unpack(s)
-	case strings.HasPrefix(s.Name, packedPrefix):
-		return f.unpackOld(s)
 	}
 	b := make([]byte, s.Size)
 	return b, f.readFull(b, s.Offset)
 }
 
-// unpack reads a compressed section
+// packing is how a section is compressed.
+type packing struct {
+	kind elf.CompressionType
+	// header is the length of what is in front of the data, size is how long
+	// the section claims to be.
+	header, size uint64
+}
+
+// packed tells whether a section is compressed.
+func packed(s elf.SectionHeader) bool {
+	return s.Flags&elf.SHF_COMPRESSED != 0 || strings.HasPrefix(s.Name, packedPrefix)
+}
+
+// packing reads the header of a compressed section
 // (https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.sheader.html#compression_header).
-func (f *File) unpack(s elf.SectionHeader) ([]byte, error) {
+// In the old manner that is "ZLIB" and the size as a big-endian number of 64 bits.
+func (f *File) packing(s elf.SectionHeader) (packing, error) {
 	o := f.header.order
 	head := make([]byte, compressionHeader)
-	if f.header.class == elf.ELFCLASS32 {
+	old := s.Flags&elf.SHF_COMPRESSED == 0
+	if old || f.header.class == elf.ELFCLASS32 {
 		head = head[:compressionHeader32]
 	}
 	if s.Size < uint64(len(head)) {
-		return nil, fmt.Errorf("it is too short for a compressed one")
+		return packing{}, fmt.Errorf("it is too short for a compressed one")
 	}
 	if err := f.readFull(head, s.Offset); err != nil {
-		return nil, err
+		return packing{}, err
 	}
-	kind := elf.CompressionType(o.Uint32(head)) // ch_type
-	var size uint64                             // ch_size
-	if f.header.class == elf.ELFCLASS32 {
-		size = uint64(o.Uint32(head[4:]))
-	} else {
-		size = o.Uint64(head[8:])
+	p := packing{kind: elf.CompressionType(o.Uint32(head)), header: uint64(len(head))} // ch_type
+	switch {                                                                           // ch_size
+	case old && string(head[:4]) != "ZLIB":
+		return packing{}, fmt.Errorf("it does not begin as a compressed one does")
+	case old:
+		p.kind, p.size = elf.COMPRESS_ZLIB, binary.BigEndian.Uint64(head[4:])
+	case f.header.class == elf.ELFCLASS32:
+		p.size = uint64(o.Uint32(head[4:]))
+	default:
+		p.size = o.Uint64(head[8:])
 	}
-	return f.decode(s, kind, uint64(len(head)), size)
+	if p.size > s.Size*maxUnpacking || p.size > f.maxUnpacked() {
+		return packing{}, fmt.Errorf("it claims to unpack from %d to %d bytes", s.Size, p.size)
+	}
+	return p, nil
 }
 
-// unpackOld reads a section that is compressed in the old manner: "ZLIB", the size
-// as a big-endian number of 64 bits, and the data.
-func (f *File) unpackOld(s elf.SectionHeader) ([]byte, error) {
-	head := make([]byte, 12)
-	if s.Size < uint64(len(head)) {
-		return nil, fmt.Errorf("it is too short for a compressed one")
-	}
-	if err := f.readFull(head, s.Offset); err != nil {
-		return nil, err
-	}
-	if string(head[:4]) != "ZLIB" {
-		return nil, fmt.Errorf("it does not begin as a compressed one does")
-	}
-	return f.decode(s, elf.COMPRESS_ZLIB, uint64(len(head)), binary.BigEndian.Uint64(head[4:]))
-}
+// maxUnpacked is how many bytes the sections may unpack to that are read together.
+func (f *File) maxUnpacked() uint64 { return max(plenty, uint64(f.Size)*maxUnpackingFile) }
 
-// decode unpacks what stands behind the header of a section. The decoders are
-// given hostile files too, so that what they do is contained.
-func (f *File) decode(s elf.SectionHeader, kind elf.CompressionType, header, size uint64) (b []byte, err error) {
+// unpack reads a compressed section. The decoders are given hostile files too, so
+// that what they do is contained.
+func (f *File) unpack(s elf.SectionHeader) (b []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			b, err = nil, fmt.Errorf("damaged: %v", r)
 		}
 	}()
-	if size > s.Size*maxUnpacking {
-		return nil, fmt.Errorf("it claims to unpack from %d to %d bytes", s.Size, size)
+	p, err := f.packing(s)
+	if err != nil {
+		return nil, err
 	}
-	packed := bufio.NewReader(io.NewSectionReader(f.r, int64(s.Offset+header), int64(s.Size-header)))
+	packed := bufio.NewReader(io.NewSectionReader(f.r, int64(s.Offset+p.header), int64(s.Size-p.header)))
 	var decoder io.Reader
-	switch kind {
+	switch p.kind {
 	case elf.COMPRESS_ZLIB:
 		if decoder, err = zlib.NewReader(packed); err != nil {
 			return nil, fmt.Errorf("damaged: %w", err)
 		}
 	case elf.COMPRESS_ZSTD:
-		z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(max(size, zstd.MinWindowSize)))
+		z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(max(p.size, zstd.MinWindowSize)))
 		if err != nil {
 			return nil, fmt.Errorf("damaged: %w", err)
 		}
 		defer z.Close()
 		decoder = z
 	default:
-		return nil, fmt.Errorf("it is compressed in a way that is not known (%d)", kind)
+		return nil, fmt.Errorf("it is compressed in a way that is not known (%d)", p.kind)
 	}
 	// What it claims is believed as far as sections are packed usually.
-	out := bytes.NewBuffer(make([]byte, 0, min(size, 8*s.Size)+bytes.MinRead))
-	if n, err := io.Copy(out, io.LimitReader(decoder, int64(size))); err != nil {
+	out := bytes.NewBuffer(make([]byte, 0, min(p.size, 8*s.Size)+bytes.MinRead))
+	if n, err := io.Copy(out, io.LimitReader(decoder, int64(p.size))); err != nil {
 		return nil, fmt.Errorf("damaged: %w", err)
-	} else if uint64(n) < size {
-		return nil, fmt.Errorf("it claims to unpack to %d bytes and ends after %d", size, n)
+	} else if uint64(n) < p.size {
+		return nil, fmt.Errorf("it claims to unpack to %d bytes and ends after %d", p.size, n)
 	}
 	return out.Bytes(), nil
 }
