@@ -71,6 +71,14 @@ type Module struct {
 	From string
 }
 
+// String names the module for people.
+func (m *Module) String() string {
+	if m.Module == nil {
+		return fmt.Sprintf("the module at %s", m.LinkMap)
+	}
+	return m.Module.String()
+}
+
 // New reads the loader's records. It does not fail: what cannot be told of a
 // module or a thread is told when it is asked for.
 func New(c *elfcore.Core, p *nptl.Process, s *module.Set) *Resolver {

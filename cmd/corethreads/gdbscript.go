@@ -227,7 +227,7 @@ func newGDBThread(l *loaded, t tls.Thread) gdbThread {
 
 func newGDBModule(r *tls.Resolver, threads []tls.Thread, m *tls.Module) gdbModule {
 	x := gdbModule{Name: m.String(), File: m.String(), Blocks: []string{}}
-	if m.File != nil {
+	if m.Module != nil && m.File != nil {
 		x.File = m.File.Path
 	}
 	for _, t := range threads {
