@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // Exit codes of the contract.
@@ -25,13 +26,15 @@ type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
+// secondSignal is how long after the first signal another one is a second wish.
+const secondSignal = time.Second / 2
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// A second signal does not wait for anything to be tidied up.
-	context.AfterFunc(ctx, stop)
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	// A second signal does not wait for anything to be tidied up; but timeout(1)
+	// sends two, one behind the other.
+	context.AfterFunc(ctx, func() { time.AfterFunc(secondSignal, stop) })
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // run executes one command line and gives its exit code.
