@@ -41,11 +41,23 @@ func inHeader(fn *unwind.Function) bool {
 	return slices.ContainsFunc(headers, func(dir string) bool { return strings.HasPrefix(fn.File, dir) })
 }
 
+// frameFunctions are the functions of a frame as gdb shows them: of a jump from
+// inlined code, only where in the source it is.
+func frameFunctions(u *unwind.Unwinder, f unwind.Frame) []unwind.Function {
+	fns := u.Functions(f)
+	if f.Found != unwind.FromTailCall {
+		return fns
+	}
+	inner := fns[0]
+	inner.Inlined = false
+	return []unwind.Function{inner}
+}
+
 // ownFrames gives a thread's functions from the first that is not the C library's,
 // at most n, in words. Of those that were inlined, it leaves out what is defined
 // in headers of others: std::mutex::lock says nothing new of who waits.
 func (l *loaded) ownFrames(u *unwind.Unwinder, thread, n int) []string {
-	frames := u.Stack(thread, mostFrames).Frames
+	frames := u.WithTailCalls(u.Stack(thread, mostFrames), 0).Frames
 	for len(frames) > 0 && isLibc(l.modules.At(frames[0].Lookup())) {
 		frames = frames[1:]
 	}
@@ -54,7 +66,7 @@ func (l *loaded) ownFrames(u *unwind.Unwinder, thread, n int) []string {
 		if len(out) == n || isLibc(l.modules.At(f.Lookup())) {
 			break
 		}
-		fns := u.Functions(f)
+		fns := frameFunctions(u, f)
 		own := make([]int, 0, len(fns))
 		for i := range fns {
 			if !inHeader(&fns[i]) {

@@ -161,18 +161,12 @@ func (v *stacksView) name(f *unwind.Function) string {
 // functions are the functions of a frame, without the inlined ones where the
 // flags say so.
 func (v *stacksView) functions(f unwind.Frame) []unwind.Function {
-	all := v.unwinder.Functions(f)
-	switch {
-	case v.flags.noInline:
+	if v.flags.noInline {
 		// Its place is in it: where it would have called what was inlined.
+		all := v.unwinder.Functions(f)
 		return all[len(all)-1:]
-	case f.Found == unwind.FromTailCall:
-		// As in gdb: of a jump from inlined code, where in the source it is.
-		inner := all[0]
-		inner.Inlined = false
-		return []unwind.Function{inner}
 	}
-	return all
+	return frameFunctions(v.unwinder, f)
 }
 
 func (v *stacksView) document() stacksDocument {
