@@ -22,7 +22,11 @@ const (
 // text shows the groups to a person.
 func (v *stacksView) text(w io.Writer, s *style) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, %s", printable(coreName(v.path)), plural(len(v.core.Threads), "thread"), plural(len(v.groups), "different stack"))
+	what := "different stack"
+	if len(v.groups) == 1 {
+		what = "stack"
+	}
+	fmt.Fprintf(&b, "%s: %s, %s", printable(coreName(v.path)), plural(len(v.core.Threads), "thread"), plural(len(v.groups), what))
 	if place := v.crashPlace(); place != "" {
 		fmt.Fprintf(&b, "; %s", place)
 	}
