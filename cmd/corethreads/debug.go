@@ -98,6 +98,9 @@ func runDebug(cmd *cobra.Command, g *globals, f debugFlags, path string, extra [
 		return err
 	}
 	r.files = findDebugFiles(l.modules, &g.files)
+	if l.Core.NotesCut {
+		r.files.warnings = append(r.files.warnings, "the core is cut inside its notes, and a debugger may refuse it: corethreads threads and stacks show what is left")
+	}
 	if err := r.makePlan(); err != nil {
 		return withPath(path, err)
 	}
