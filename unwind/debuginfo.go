@@ -5,6 +5,7 @@ import (
 	"debug/dwarf"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/corethreads/corethreads/module"
 )
@@ -23,6 +24,8 @@ type debugInfo struct {
 	// chainEntries, rangesRead and rowsRead count what was read for inlined
 	// functions, address ranges and lines.
 	chainEntries, rangesRead, rowsRead int
+	// rangeTime is how long the reading of ranges took.
+	rangeTime time.Duration
 }
 
 // extent is an address range of a unit or of a function.
@@ -110,12 +113,18 @@ func (d *debugInfo) extents(to []extent, e *dwarf.Entry) []extent {
 // which many can share a list that is long.
 const maxRangesRead = 1 << 26
 
+// maxRangeTime bounds how long that takes: a list can be long and have no range
+// in it, which package dwarf does not tell. Half a million units take a second.
+const maxRangeTime = 10 * time.Second
+
 // ranges gives the address ranges of an entry.
 func (d *debugInfo) ranges(e *dwarf.Entry) [][2]uint64 {
-	if d.rangesRead > maxRangesRead {
+	if d.rangesRead > maxRangesRead || d.rangeTime > maxRangeTime {
 		return nil
 	}
+	began := time.Now()
 	ranges, err := d.data.Ranges(e)
+	d.rangeTime += time.Since(began)
 	if err != nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"testing"
+	"time"
 )
 
 // Abbreviations of the units in these tests. A block is one byte.
@@ -16,6 +17,7 @@ const (
 	aFunction = 3 // a function with children, low_pc, high_pc
 	aSibling  = 4 // a block with children, sibling
 	aTable    = 5 // a unit without children, stmt_list, low_pc, high_pc
+	aRanges   = 6 // a unit without children, ranges
 )
 
 var abbreviations = []byte{
@@ -24,6 +26,7 @@ var abbreviations = []byte{
 	aFunction, 0x2e, 1, 0x11, 1, 0x12, 7, 0, 0,
 	aSibling, 0x0b, 1, 0x01, 0x13, 0, 0,
 	aTable, 0x11, 0, 0x10, 0x17, 0x11, 1, 0x12, 7, 0, 0,
+	aRanges, 0x11, 0, 0x55, 0x17, 0, 0,
 	0,
 }
 
@@ -116,5 +119,33 @@ func TestSharedLines(t *testing.T) {
 	}
 	if kept <= rows || kept > room {
 		t.Errorf("%d rows are kept", kept)
+	}
+}
+
+// TestLongRangeList has many units with one list of ranges that is long but has a
+// single range: when it has taken the time there is for that, it is read no more.
+func TestLongRangeList(t *testing.T) {
+	const units = 100
+	base := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, ^uint64(0)), 0)
+	list := bytes.Repeat(base, 1000)
+	for _, v := range []uint64{0x1000, 0x2000, 0, 0} {
+		list = binary.LittleEndian.AppendUint64(list, v)
+	}
+	one := slices.Concat([]byte{4, 0, 0, 0, 0, 0, 8, aRanges}, make([]byte, 4))
+	one = append(binary.LittleEndian.AppendUint32(nil, uint32(len(one))), one...)
+	data, err := dwarf.New(abbreviations, nil, nil, bytes.Repeat(one, units), nil, nil, list, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []dwarf.Offset
+	for i := range units {
+		entries = append(entries, dwarf.Offset(i*len(one)+11))
+	}
+	for spent, want := range map[time.Duration]int{0: units, maxRangeTime: 1} {
+		d := &debugInfo{data: data, rangeTime: spent}
+		d.readUnits(entries)
+		if len(d.units) != want {
+			t.Errorf("%d units are known where %v was spent before", len(d.units), spent)
+		}
 	}
 }
