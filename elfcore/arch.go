@@ -30,6 +30,9 @@ type Arch struct {
 	PrStatus PrStatus
 	// Regs are the registers of pr_reg, in its order.
 	Regs []Reg
+	// numbers are the places in Regs by name: thousands of threads are asked for
+	// several registers each.
+	numbers map[string]int
 	// PC, SP and FP are names of Regs; FP is empty where the ABI has none.
 	PC, SP, FP string
 	// Return is the register that holds the return address at a call, empty
@@ -192,12 +195,11 @@ func (a *Arch) Known() bool { return a.PrStatus.Size != 0 }
 
 // register finds a register of pr_reg by name.
 func (a *Arch) register(name string) (Reg, bool) {
-	for i := range a.Regs {
-		if a.Regs[i].Name == name {
-			return a.Regs[i], true
-		}
+	i, ok := a.numbers[name]
+	if !ok {
+		return Reg{}, false
 	}
-	return Reg{}, false
+	return a.Regs[i], true
 }
 
 // keeps tells whether notes of this type belong to a thread and are kept.
@@ -223,6 +225,10 @@ func architectures() []*Arch {
 func archOf(machine elf.Machine, class elf.Class, order binary.ByteOrder) *Arch {
 	for _, a := range architectures() {
 		if a.Machine == machine && a.Class == class && (a.Order == nil || a.Order == order) {
+			a.numbers = make(map[string]int, len(a.Regs))
+			for i := range a.Regs {
+				a.numbers[a.Regs[i].Name] = i
+			}
 			return a
 		}
 	}

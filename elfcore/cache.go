@@ -30,6 +30,8 @@ type cachedFile struct {
 	// hand is the clock hand over ring for eviction.
 	ring []*page
 	hand int
+	// next is what ahead has read.
+	next piece
 	// run is where several pages are read to; it and the pages are used again,
 	// since thousands of threads mean many thousands of reads.
 	run []byte
@@ -51,6 +53,11 @@ type piece struct {
 
 // noPage is the index of a page that holds nothing.
 const noPage = -1
+
+// holds tells whether n bytes at a file offset lie in the piece.
+func (p *piece) holds(at int64, n int) bool {
+	return at >= p.at && at+int64(n) <= p.at+int64(len(p.data))
+}
 
 type page struct {
 	index int64
@@ -80,11 +87,14 @@ func (f *cachedFile) readSome(b []byte, at int64) (int, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.next.holds(at, len(b)) {
+		return copy(b, f.next.data[at-f.next.at:]), nil
+	}
 	if p := f.last; p != nil && p.holds(at, len(b)) {
 		p.used = true
 		return copy(b, p.data[at-p.index*pageSize:]), nil
 	}
-	if k := f.kept[at/pageSize]; k.at <= at && at+int64(len(b)) <= k.at+int64(len(k.data)) {
+	if k := f.kept[at/pageSize]; k.holds(at, len(b)) {
 		return copy(b, k.data[at-k.at:]), nil
 	}
 	last := (at + int64(len(b)) - 1) / pageSize
@@ -101,7 +111,8 @@ func (f *cachedFile) readSome(b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// ahead brings what will be read next into the cache, in one read.
+// ahead reads what will be read next, once and in order, so that it need not go
+// through the pages.
 func (f *cachedFile) ahead(at, n int64) {
 	n = min(n, f.size-at)
 	if n <= 0 {
@@ -109,11 +120,9 @@ func (f *cachedFile) ahead(at, n int64) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	first, last := at/pageSize, (at+n-1)/pageSize
-	for first < last && f.pages[first] != nil {
-		first++
-	}
-	f.page(first, last) // an error comes again when it is read
+	b := slices.Grow(f.next.data[:0], int(n))[:n]
+	got, _ := f.readAt(b, at) // an error comes again when it is read
+	f.next = piece{at, b[:got]}
 }
 
 // keep holds n bytes for good and gives them, if they can be read and there is
@@ -124,7 +133,7 @@ func (f *cachedFile) keep(at, n int64) []byte {
 	full := f.keptBytes+n > maxKept
 	f.mu.Unlock()
 	switch {
-	case there && k.at <= at && at+n <= k.at+int64(len(k.data)):
+	case there && k.holds(at, int(n)):
 		return k.data[at-k.at:][:n:n]
 	case there || full:
 		return nil

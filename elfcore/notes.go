@@ -1,6 +1,7 @@
 package elfcore
 
 import (
+	"bytes"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -27,6 +28,9 @@ const maxNote = 16 << 20
 
 // maxStruct bounds a note that holds one struct of the kernel.
 const maxStruct = 4096
+
+// maxName bounds the name of a note, in bytes.
+const maxName = 4096
 
 // noteBlock is how much of the notes is read at once.
 const noteBlock = 64 << 10
@@ -83,12 +87,13 @@ func (c *Core) readNoteSegment(s noteSegment, sum *noteSummary) error {
 	if s.align == 8 && c.paddedTo8(int64(s.offset), end) {
 		align = 8
 	}
+	buffer := make([]byte, maxName)
 	for at, known := int64(s.offset), int64(0); at+12 <= end; {
 		if at >= known {
 			known = min(at+noteBlock, end)
 			c.file.ahead(at, known-at)
 		}
-		n, next, err := c.readNote(at, end, align)
+		n, next, err := c.readNote(buffer, at, end, align)
 		var bad *FormatError
 		if errors.As(err, &bad) {
 			c.NotesCut = true
@@ -115,23 +120,32 @@ func (c *Core) readNoteSegment(s noteSegment, sum *noteSummary) error {
 // readNote reads the header and name of the note at a file offset, in a segment
 // that ends at end. A note that does not fit there is a *FormatError. Layout:
 // https://refspecs.linuxfoundation.org/elf/gabi4+/ch5.pheader.html#note_section
-func (c *Core) readNote(at, end, align int64) (n note, next int64, err error) {
-	var head [12]byte
-	if err := c.file.readFull(head[:], at); err != nil {
+//
+// The buffer, of maxName bytes, is for one note after the other.
+func (c *Core) readNote(buffer []byte, at, end, align int64) (n note, next int64, err error) {
+	head := buffer[:12]
+	if err := c.file.readFull(head, at); err != nil {
 		return n, 0, err
 	}
 	namesz := int64(c.ByteOrder.Uint32(head[0:]))
 	n.size = int64(c.ByteOrder.Uint32(head[4:]))
 	n.typ = elf.NType(c.ByteOrder.Uint32(head[8:]))
 	n.desc = at + roundUp(12+namesz, align)
-	if namesz > 4096 || n.desc > end || n.size > end-n.desc {
+	if namesz > maxName || n.desc > end || n.size > end-n.desc {
 		return n, 0, &FormatError{Offset: at, What: fmt.Sprintf("a note with a name of %d and a descriptor of %d bytes, more than there is", namesz, n.size)}
 	}
-	name := make([]byte, namesz)
+	name := buffer[:namesz]
 	if err := c.file.readFull(name, at+12); err != nil {
 		return n, 0, err
 	}
-	n.name = strings.TrimRight(string(name), "\x00")
+	switch name = bytes.TrimRight(name, "\x00"); string(name) {
+	case "CORE":
+		n.name = "CORE" // which thousands of notes have in common
+	case "LINUX":
+		n.name = "LINUX"
+	default:
+		n.name = string(name)
+	}
 	return n, n.desc + roundUp(n.size, align), nil
 }
 
@@ -139,8 +153,9 @@ func (c *Core) readNote(at, end, align int64) (n note, next int64, err error) {
 // 8 bytes. Most producers pad to 4 whatever p_align says; a few follow the
 // letter of the gABI.
 func (c *Core) paddedTo8(at, end int64) bool {
+	buffer := make([]byte, maxName)
 	for range 3 {
-		n, next, err := c.readNote(at, end, 8)
+		n, next, err := c.readNote(buffer, at, end, 8)
 		if err != nil || !(n.name == "CORE" || n.name == "LINUX") {
 			return false
 		}
