@@ -45,7 +45,7 @@ func (u *Unwinder) WithTailCalls(s Stack, frames int) Stack {
 		s.Frames = out
 	}
 	if len(s.Frames) > frames {
-		s.Frames, s.Stop, s.Whole = s.Frames[:frames], stopEnough, false
+		s.Frames, s.Stop, s.Whole = s.Frames[:frames], StopEnough, false
 	}
 	return s
 }

@@ -14,12 +14,14 @@ import (
 const (
 	stopStart    = "the thread starts here"
 	stopZero     = "the return address is 0"
-	stopEnough   = "as many frames as were asked for"
 	stopLimit    = "more frames than are followed"
 	stopCycle    = "the stack leads back to itself"
 	stopInner    = "the caller's frame would be below: the stack is damaged, or the function changed to another one"
 	stopNoThread = "the core does not have the registers of the thread"
 )
+
+// StopEnough is why a walk ends that was not to go on.
+const StopEnough = "as many frames as were asked for"
 
 // maxSignals bounds the signal frames of one stack: only there may the stack
 // pointer go down, to an alternate stack.
@@ -63,7 +65,7 @@ func (u *Unwinder) Walk(thread int, visit func(Frame, Registers) bool) (stop str
 	for n := 1; ; n++ {
 		more := w.advance()
 		if !visit(w.frame, Registers{u.file, &w.regs, u.core.Arch}) {
-			return stopEnough, false
+			return StopEnough, false
 		}
 		u.work++
 		switch {

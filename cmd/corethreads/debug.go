@@ -169,7 +169,7 @@ func (r *debugRun) script() (*nameless, error) {
 	if r.program.lldb {
 		err = writeLLDBCommands(s.file, r.loaded)
 	} else {
-		fmt.Fprint(s.file, "python\nimport gdb\nimport json\nimport re\n\n")
+		fmt.Fprint(s.file, gdbPython)
 		err = writeGDBFunctions(s.file, coreName(r.path), r.loaded)
 		fmt.Fprint(s.file, "end\n")
 	}

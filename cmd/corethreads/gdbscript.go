@@ -22,6 +22,9 @@ import (
 //go:embed gdbscript.py
 var gdbFunctions string
 
+// gdbPython begins what gdb's Python runs: the modules that gdbFunctions needs.
+const gdbPython = "python\nimport gdb\nimport json\nimport re\n\n"
+
 // gdbData is what gdbFunctions works on.
 type gdbData struct {
 	Core      string        `json:"core"`
@@ -126,7 +129,7 @@ func gdbScript(path string, l *loaded, files *debugFiles) ([]byte, error) {
 	for _, s := range files.gdbSettings(l) {
 		fmt.Fprintln(&b, s)
 	}
-	b.WriteString("python\nimport gdb\nimport json\nimport re\n\n")
+	b.WriteString(gdbPython)
 	writeGDBLoad(&b, l.Core, files)
 	b.WriteString("\n")
 	if err := writeGDBFunctions(&b, name, l); err != nil {
@@ -193,7 +196,7 @@ func newGDBData(name string, l *loaded) gdbData {
 func gdbFiles(set *module.Set) []gdbFile {
 	out := []gdbFile{}
 	for _, m := range set.Modules {
-		if m.File == nil || m.IsVDSO || !m.BiasKnown || m.Original != nil {
+		if m.File == nil || !m.File.Proof.Certain() || m.IsVDSO || !m.BiasKnown || m.Original != nil {
 			continue
 		}
 		path := absolute(m.File.Path)

@@ -60,9 +60,6 @@ func (v *stacksView) stack(thread int) unwind.Stack {
 	return v.cut(s)
 }
 
-// stopAsked is why a stack ends that --frames cut, in package unwind's words.
-const stopAsked = "as many frames as were asked for"
-
 // cut leaves the frames of a stack that hold as many functions as the flags ask
 // for: frames are counted as gdb does, where an inlined function is one.
 func (v *stacksView) cut(s unwind.Stack) unwind.Stack {
@@ -73,7 +70,7 @@ func (v *stacksView) cut(s unwind.Stack) unwind.Stack {
 		}
 		count += len(v.functions(f))
 		if more := count > v.flags.frames || i+1 < len(s.Frames); count >= v.flags.frames && more {
-			s.Frames, s.Whole, s.Stop = s.Frames[:i+1], false, stopAsked
+			s.Frames, s.Whole, s.Stop = s.Frames[:i+1], false, unwind.StopEnough
 			break
 		}
 	}

@@ -72,7 +72,7 @@ func (v *stacksView) group(b *strings.Builder, s *style, g *stackGroup) {
 		fmt.Fprintf(b, "%s:\n", s.strong.Sprint(who))
 	}
 	v.frames(b, s, g)
-	if !g.stack.Whole && g.stack.Stop != stopAsked {
+	if !g.stack.Whole && g.stack.Stop != unwind.StopEnough {
 		b.WriteString(s.wrap("stopped: "+g.stack.Stop, "     "))
 	}
 }
